@@ -1,0 +1,67 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::message::{Message, Part, ToolCall};
+use crate::outcome::{Failure, Outcome, StopReason, Usage};
+
+/// Everything that happens while a task is worked on. Progress, transcript, report and telemetry read this
+/// and nothing else. The truth is in none of the variants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AgentEvent {
+    /// First event of an attempt: what the model was offered and told.
+    Started { attempt: u32, tools: Vec<String>, messages: Vec<Message> },
+    /// A model request is about to be sent.
+    ModelCall { step: u32 },
+    /// A model request failed and is tried again.
+    ModelRetry { step: u32, attempt: u32, reason: String, wait_ms: u64 },
+    ModelReply {
+        step: u32,
+        content: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reasoning: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<ToolCall>,
+        finish_reason: String,
+        usage: Usage,
+        duration_ms: u64,
+    },
+    /// A call is about to go to a server; `tool` is `server/tool`.
+    ToolStarted { step: u32, call_id: String, tool: String, arguments: Value },
+    /// The one result of a call, as the model sees it.
+    ToolResult {
+        step: u32,
+        call_id: String,
+        /// `server/tool`, or the unknown name the model used.
+        tool: String,
+        content: Vec<Part>,
+        is_error: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        structured: Option<Value>,
+        duration_ms: u64,
+    },
+    /// The loop spoke to the model in a user message of its own: a nudge or the last call for an answer.
+    Prompted { step: u32, text: String },
+    /// Old tool output was shortened to fit the window.
+    Compacted { step: u32, shortened_results: u32, dropped_bytes: u64 },
+    /// A limit ended the loop; a last call without tools follows.
+    LimitReached { step: u32, reason: StopReason },
+    /// A server wrote to its stderr, logged, died or was restarted.
+    ServerNotice { server: String, level: NoticeLevel, text: String },
+    Failed { failure: Failure },
+    /// Last event of an attempt.
+    Finished { outcome: Outcome },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeLevel {
+    Info,
+    Warning,
+    Error,
+}
+
+/// Takes the events of one task in order. It must not block for long: the loop waits for it.
+pub trait EventSink: Send + Sync {
+    fn emit(&self, event: AgentEvent);
+}

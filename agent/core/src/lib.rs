@@ -1,0 +1,18 @@
+//! One task in, one outcome and a stream of events out.
+//!
+//! The loop knows a chat model and MCP servers, and nothing else: not bash, not Docker, not GAIA's files.
+//! The only tool it treats specially is the one the settings name as the answer tool.
+
+pub mod event;
+pub mod message;
+pub mod model;
+pub mod outcome;
+pub mod settings;
+pub mod task;
+pub mod tools;
+
+pub use event::{AgentEvent, EventSink};
+pub use message::{Image, Message, Part, ToolCall, ToolDefinition};
+pub use outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing, Usage};
+pub use settings::{AgentSettings, Budget};
+pub use task::{Attachment, Task};

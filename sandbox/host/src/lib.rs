@@ -1,0 +1,1 @@
+//! Containers that run commands for an agent.
