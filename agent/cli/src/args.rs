@@ -1,0 +1,349 @@
+//! The command line as typed. What it means is decided in `command`.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit_code;
+
+/// Runs the GAIA benchmark with an agent that speaks only MCP.
+#[derive(Debug, Parser)]
+#[command(name = "gaia", version, about, after_help = exit_code::HELP, max_term_width = 110)]
+pub struct Arguments {
+    /// Say more on stderr; twice for everything (GAIA_LOG takes a filter instead, such as `gaia=debug`)
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+
+    /// No progress on stderr, only warnings and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Work through a dataset and score the answers
+    Run(RunArguments),
+    /// Finish what is missing in a run; the truth takes no part in deciding what that is
+    Resume(ResumeArguments),
+    /// Score stored answers again, without a model or tools; or score pairs of answer and truth
+    Score(ScoreArguments),
+    /// Print the report of a run and write its files anew
+    Report(ReportArguments),
+    /// Write the answers of a run for other programs
+    Export(ExportArguments),
+    /// List every tool that the model would be offered, and why others are hidden
+    Tools(ToolsArguments),
+    /// Call one tool by hand and print what the model would be shown
+    Call(CallArguments),
+    /// Look at a dataset
+    #[command(subcommand)]
+    Dataset(DatasetCommand),
+    /// Check whether this machine can run the benchmark
+    Doctor(DoctorArguments),
+    /// Remove containers whose owner is gone
+    Clean(CleanArguments),
+    /// Print the JSON Schema of the config
+    Schema,
+    /// Print a completion script for a shell
+    Completions {
+        /// Shell to complete for
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Which file to read and what overrides it.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConfigArguments {
+    /// Config file (TOML)
+    pub config: Option<PathBuf>,
+
+    /// Set any config key, such as `--set agent.max_steps=20`; the value is TOML, else a string
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    pub config: ConfigArguments,
+
+    /// Folder of a GAIA snapshot
+    #[arg(long, value_name = "PATH")]
+    pub dataset: Option<PathBuf>,
+
+    /// Split of the dataset: validation or test
+    #[arg(long, value_name = "SPLIT")]
+    pub split: Option<String>,
+
+    /// Only these levels, such as `1,2`
+    #[arg(long = "level", value_name = "LEVELS", value_delimiter = ',')]
+    pub levels: Vec<u8>,
+
+    /// Only the first N of the selected samples
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+
+    /// Only this task; may be given more than once
+    #[arg(long = "task", value_name = "ID")]
+    pub tasks: Vec<String>,
+
+    /// Runs of each sample
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<u32>,
+
+    /// Samples worked on at the same time
+    #[arg(long, value_name = "N")]
+    pub concurrency: Option<usize>,
+
+    /// Model name as the endpoint knows it
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// Base URL of an OpenAI-compatible endpoint, ending before `/chat/completions`
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// Folder that holds the runs
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Check everything, start every server once, say what would run, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How commands find a stored run.
+#[derive(Debug, Clone, Args)]
+pub struct StoredRunArguments {
+    /// Path of a run, the shortest unique prefix of its id, or `last`
+    pub run: String,
+
+    /// Folder that holds the runs
+    #[arg(long, value_name = "DIR", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    pub out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArguments {
+    #[command(flatten)]
+    pub stored: StoredRunArguments,
+
+    /// Also run these samples again
+    #[arg(long, value_name = "WHICH")]
+    pub rerun: Option<Rerun>,
+
+    /// Samples worked on at the same time
+    #[arg(long, value_name = "N")]
+    pub concurrency: Option<usize>,
+
+    /// Set a config key for the rest of the run
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Rerun {
+    /// Samples that ended in an error
+    Errors,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["run", "pairs"]))]
+pub struct ScoreArguments {
+    /// Path of a run, the shortest unique prefix of its id, or `last`
+    pub run: Option<String>,
+
+    /// Score JSON lines {"pred": string or null, "truth": string}; `-` reads stdin
+    #[arg(long, value_name = "FILE")]
+    pub pairs: Option<PathBuf>,
+
+    /// Scorer for --pairs
+    #[arg(long, value_enum, default_value_t = ScorerName::Official, requires = "pairs")]
+    pub scorer: ScorerName,
+
+    /// Folder that holds the runs
+    #[arg(long, value_name = "DIR", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    pub out: PathBuf,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScorerName {
+    /// The leaderboard's scorer
+    Official,
+    /// HelloAgents' exact match
+    Quasi,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    #[command(flatten)]
+    pub stored: StoredRunArguments,
+
+    /// What to print; without it the table
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Md,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// Path of a run, the shortest unique prefix of its id, or `last`
+    pub run: String,
+
+    /// What to write
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+
+    /// File to write; without it stdout
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
+
+    /// Folder that holds the runs
+    #[arg(long, value_name = "DIR", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    pub runs: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// JSON lines that the leaderboard takes
+    Submission,
+    /// One row a sample
+    Csv,
+}
+
+#[derive(Debug, Args)]
+pub struct ToolsArguments {
+    #[command(flatten)]
+    pub config: ConfigArguments,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CallArguments {
+    /// Config file (TOML); only its server tables are needed
+    pub config: PathBuf,
+
+    /// `server/tool`, or the name the model sees
+    pub tool: String,
+
+    /// The arguments as a JSON object; `-` reads stdin
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub arguments: String,
+
+    /// Set any config key
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+
+    /// Print the whole result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DatasetCommand {
+    /// Read every row and every attachment and say what is wrong
+    Check(DatasetArguments),
+    /// Count samples by level and attachments by kind
+    Stats(DatasetArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct DatasetArguments {
+    /// Folder of a GAIA snapshot
+    pub path: PathBuf,
+
+    /// Split of the dataset: validation or test
+    #[arg(long, value_name = "SPLIT", default_value = "validation")]
+    pub split: String,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    #[command(flatten)]
+    pub config: ConfigArguments,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CleanArguments {
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE, such as `agent.max_steps=20`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn definition_is_sound_and_documents_exit_codes() {
+        Arguments::command().debug_assert();
+        let help = Arguments::command().render_long_help().to_string();
+        assert!(help.contains("4  environment not usable"), "{help}");
+    }
+
+    #[test]
+    fn set_takes_a_value_with_an_equals_sign() {
+        assert_eq!(key_value("a.b=c=d"), Ok(("a.b".to_owned(), "c=d".to_owned())));
+        key_value("a.b").unwrap_err();
+        key_value("=x").unwrap_err();
+    }
+
+    #[test]
+    fn levels_are_a_comma_separated_list() {
+        let arguments = Arguments::try_parse_from(["gaia", "run", "--level", "1,3"]).unwrap();
+        let Command::Run(run) = arguments.command else { panic!("not a run") };
+        assert_eq!(run.levels, [1, 3]);
+    }
+
+    #[test]
+    fn score_needs_a_run_or_pairs_but_not_both() {
+        Arguments::try_parse_from(["gaia", "score"]).unwrap_err();
+        Arguments::try_parse_from(["gaia", "score", "last", "--pairs", "-"]).unwrap_err();
+        Arguments::try_parse_from(["gaia", "score", "--pairs", "-", "--scorer", "quasi"]).unwrap();
+        Arguments::try_parse_from(["gaia", "score", "last"]).unwrap();
+    }
+}

@@ -1,0 +1,89 @@
+//! The config of a run: layers of TOML, merged, checked and explained.
+//!
+//! Built-in defaults < file < `GAIA_*` environment < flags and `--set`.
+
+mod secret;
+mod server;
+mod settings;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+pub use secret::{Secret, Secrets};
+pub use server::{ProtocolConfig, ScopeConfig, ServerConfig};
+pub use settings::{
+    AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, ModelConfig,
+    ModelServerConfig, PriceConfig, RunConfig, Split,
+};
+
+use crate::environment::Environment;
+
+/// Where the layers come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    /// The config file; `None` takes `gaia.toml` in the working folder when there is one.
+    pub file: Option<&'a Path>,
+    /// Flags and `--set`; later ones win.
+    pub overrides: &'a [Override],
+    pub environment: &'a Environment,
+    pub working_dir: &'a Path,
+    pub purpose: Purpose,
+}
+
+/// What the config must be complete for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A run: dataset, model, key and answer tool must be there.
+    Run,
+    /// `gaia tools`, `gaia call`, `gaia host`: server tables are enough.
+    Tools,
+}
+
+/// A value from the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// As the user typed it, for errors: `--set`, `--model`.
+    pub flag: String,
+    /// Dotted path: `model.name`.
+    pub key: String,
+    /// A TOML value; what is not one, or belongs to a key that takes text, is taken as text.
+    pub value: String,
+}
+
+/// A config that can be used as it is.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// Paths are resolved. Variables in `model` are expanded, those in `mcp_servers` are not: use `servers`.
+    pub config: Config,
+    /// All servers, those of `mcp_config` files included, variables expanded.
+    pub servers: Vec<gaia_agent::tools::ServerSpec>,
+    /// For `run.json`: all layers and defaults, secrets removed, variables unexpanded.
+    pub effective: toml::Table,
+    pub file: Option<PathBuf>,
+    /// The folder of the config file, or the working folder.
+    pub base: PathBuf,
+    /// Value of the variable that `model.api_key_env` names.
+    pub api_key: Option<Secret>,
+    /// What must never be written anywhere.
+    pub secrets: Secrets,
+    /// For stderr; nothing that stops a run.
+    pub warnings: Vec<String>,
+}
+
+/// The config cannot be used; exit code 2.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file (or a `.env`) is there but cannot be read, or was named and is not there.
+    #[error("failed to read the config")]
+    Unreadable(#[source] std::io::Error),
+}
+
+/// Merges the layers, checks them and expands variables.
+pub fn load(_sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
+    todo!()
+}
+
+/// JSON Schema of the config file, committed as `configs/config.schema.json`.
+pub fn schema() -> serde_json::Value {
+    todo!()
+}

@@ -1,0 +1,68 @@
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What stands for a secret where one must not be shown.
+pub const REDACTED: &str = "[redacted]";
+
+/// A text that no output may hold.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// For the wire and for nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(REDACTED)
+    }
+}
+
+/// The values that must never be written anywhere.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    values: BTreeSet<String>,
+}
+
+/// A shorter value would blank out ordinary text.
+const MIN_SECRET_BYTES: usize = 6;
+
+impl Secrets {
+    pub fn insert(&mut self, value: &str) {
+        if value.len() >= MIN_SECRET_BYTES {
+            self.values.insert(value.to_owned());
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(String::as_str)
+    }
+
+    /// The text with every secret replaced.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut redacted = Cow::Borrowed(text);
+        // The longest first, so that a secret inside another leaves nothing of the longer one.
+        let mut values: Vec<&str> = self.iter().collect();
+        values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
+        for value in values {
+            if redacted.contains(value) {
+                redacted = Cow::Owned(redacted.replace(value, REDACTED));
+            }
+        }
+        redacted
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Secrets({})", self.values.len())
+    }
+}

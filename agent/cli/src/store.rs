@@ -1,0 +1,55 @@
+//! The run directory: what a run was, what each sample did, how each sample ended.
+//!
+//! Events are appended as they come; everything else is written beside its place and renamed. A
+//! `result.json` is the commit mark of a sample: its presence means that the sample is done.
+
+mod artefact;
+mod atomic_file;
+mod event_log;
+mod find;
+mod format;
+mod lock;
+mod run_directory;
+mod run_id;
+mod sample_directory;
+
+use std::path::PathBuf;
+
+pub use event_log::EventLog;
+pub use find::find_run;
+pub use format::{
+    DatasetRecord, HostFacts, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey, SampleResult,
+    SampleScore, SampleTiming, Session,
+};
+pub use lock::RunLock;
+pub use run_directory::{RunDirectory, SampleEntry};
+pub use run_id::new_run_id;
+pub use sample_directory::SampleDirectory;
+
+pub(crate) use atomic_file::write_atomically;
+
+/// Where runs are kept when nobody says otherwise, relative to the working folder.
+pub const DEFAULT_RUNS_FOLDER: &str = "runs";
+
+/// What a command can do about it decides the variant.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The name matches no run or several: the user must say which.
+    #[error("{0}")]
+    NotFound(String),
+    /// Another process works on the run.
+    #[error("the run `{}` is in use by another process{}", run.display(), pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
+    Locked { run: PathBuf, pid: Option<u32> },
+    /// Written by a newer program.
+    #[error(
+        "failed to read `{}`: its format version is {found}, this program knows versions up to {}; use the gaia that wrote it",
+        path.display(), RUN_FORMAT_VERSION
+    )]
+    Newer { path: PathBuf, found: u64 },
+    /// Not what this program writes.
+    #[error("failed to read `{}`: {reason}", path.display())]
+    Damaged { path: PathBuf, reason: String },
+    /// The disk refused. The text names the path.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}

@@ -1,0 +1,147 @@
+//! What the files of a run hold. A change to a struct here asks for a look at every older reader: fields may
+//! be added with a default; anything else raises the version.
+
+use std::path::PathBuf;
+
+use gaia_agent::{Failure, Status, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use time::OffsetDateTime;
+
+/// Version of the run directory as a whole, kept in `run.json`.
+pub const RUN_FORMAT_VERSION: u32 = 1;
+
+pub(super) const RUN_FILE: &str = "run.json";
+pub(super) const LOCK_FILE: &str = "lock";
+pub(super) const SAMPLES_FOLDER: &str = "samples";
+pub(super) const EVENTS_FILE: &str = "events.jsonl";
+pub(super) const RESULT_FILE: &str = "result.json";
+pub(super) const ARTEFACTS_FOLDER: &str = "files";
+
+/// `run.json`: what was asked for, and where and with what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    pub format_version: u32,
+    pub id: String,
+    pub program_version: String,
+    /// The model is scripted: the score says nothing about a model.
+    pub rehearsal: bool,
+    pub model: String,
+    #[serde(with = "time::serde::rfc3339")]
+    pub started: OffsetDateTime,
+    /// When the last session ended; absent while one works or after a crash.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub ended: Option<OffsetDateTime>,
+    /// The effective config without secrets.
+    pub config: Value,
+    /// The file the config was read from; relative paths in the config are resolved beside it.
+    pub config_path: Option<PathBuf>,
+    pub dataset: DatasetRecord,
+    pub epochs: u32,
+    /// Canonical names of the tools that were offered.
+    pub tools: Vec<String>,
+    pub host: HostFacts,
+    /// The processes that worked on the run, first to last.
+    pub sessions: Vec<Session>,
+    /// Written when a session ends.
+    pub totals: Option<RunTotals>,
+}
+
+/// Which samples were asked for. The truth is not here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetRecord {
+    pub name: String,
+    pub path: PathBuf,
+    pub split: String,
+    /// Changes when a row or an attachment changes.
+    pub fingerprint: String,
+    /// The split has truths, so answers can be scored here.
+    pub has_truth: bool,
+    pub samples: Vec<PlannedSample>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedSample {
+    pub task_id: String,
+    pub level: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFacts {
+    pub os: String,
+    pub architecture: String,
+    pub cpus: usize,
+    pub docker_version: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    #[serde(with = "time::serde::rfc3339")]
+    pub started: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub ended: Option<OffsetDateTime>,
+    pub concurrency: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunTotals {
+    pub requested: u64,
+    pub answered: u64,
+    pub no_answer: u64,
+    pub error: u64,
+    pub missing: u64,
+    pub correct: u64,
+    pub usage: Usage,
+    pub cost_usd: Option<f64>,
+    /// Sum over samples, in seconds.
+    pub sample_seconds: f64,
+}
+
+/// Identity of one sample in a run. Epochs count from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SampleKey {
+    pub task_id: String,
+    pub epoch: u32,
+}
+
+/// `result.json`: how a sample ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleResult {
+    pub task_id: String,
+    pub epoch: u32,
+    pub level: u8,
+    pub status: Status,
+    pub answer: Option<String>,
+    pub raw_answer: Option<String>,
+    pub steps: u32,
+    pub tool_calls: u32,
+    pub usage: Usage,
+    pub cost_usd: Option<f64>,
+    pub timing: SampleTiming,
+    /// Absent when the split has no truths.
+    pub score: Option<SampleScore>,
+    pub error: Option<Failure>,
+}
+
+/// Seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampleTiming {
+    /// From the start of the servers to their end.
+    pub wall: f64,
+    pub model: f64,
+    pub tool: f64,
+    /// Starting and closing the sample's own servers.
+    pub sandbox: f64,
+    /// What is left: ours.
+    pub overhead: f64,
+}
+
+/// The verdict of the official scorer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleScore {
+    pub correct: bool,
+    /// `number`, `list` or `string`: what the truth was taken for.
+    pub kind: String,
+    pub reason: String,
+    pub truth: String,
+}

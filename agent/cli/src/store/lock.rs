@@ -1,0 +1,51 @@
+use std::fs::TryLockError;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use fs_err::OpenOptions;
+
+use super::StoreError;
+use super::format::LOCK_FILE;
+
+/// Held while a process works on a run. The kernel lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct RunLock {
+    _file: std::fs::File,
+}
+
+impl RunLock {
+    pub(super) fn acquire(run: &Path) -> Result<Self, StoreError> {
+        let path = run.join(LOCK_FILE);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut file = file.into_parts().0;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // Best effort: the text only helps to find the holder.
+                file.read_to_string(&mut pid).ok();
+                return Err(StoreError::Locked { run: run.to_owned(), pid: pid.trim().parse().ok() });
+            }
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_holder_is_told_who_the_first_is() {
+        let run = tempfile::tempdir().unwrap();
+        let first = RunLock::acquire(run.path()).unwrap();
+        let error = RunLock::acquire(run.path()).unwrap_err();
+        assert!(error.to_string().contains(&format!("(pid {})", std::process::id())), "{error}");
+        drop(first);
+        RunLock::acquire(run.path()).unwrap();
+    }
+}
