@@ -1,1 +1,23 @@
 //! Containers that run commands for an agent.
+//!
+//! A [`Sandbox`] is one hardened container. Its PID 1 is a small static program of ours (the guest, embedded in
+//! this library) which runs each command, keeps the shell's state between commands, kills whole process trees and
+//! bounds output while it reads. Host and guest exchange frames over the container's attached standard streams; no
+//! command ever goes through `docker exec`, which cannot be cancelled and costs tens of milliseconds.
+//!
+//! The container ends with its owner: when the process that started it dies, the guest sees its input close, kills
+//! everything and exits, and the engine removes the container. [`Engine::reap`] covers what this cannot.
+
+mod command;
+mod engine;
+mod error;
+mod options;
+mod sandbox;
+
+pub use command::{
+    BackgroundProcess, Command, Input, Output, Progress, TaskId, TaskInfo, TaskOutput, TaskState,
+};
+pub use engine::{Engine, ImageInfo, LabelFilter, Reaped, SandboxContainer};
+pub use error::{EngineError, FileProblem, SandboxError};
+pub use options::{Labels, Limits, Network, SandboxOptions};
+pub use sandbox::{FileChunk, Sandbox, WriteMode};
