@@ -1,5 +1,5 @@
-//! The orchestrator around the agent loop.
+//! The orchestrator around the agent loop: dataset, scheduling, run store, scoring, reports, commands.
 
-pub mod config;
-pub mod dataset;
-pub mod environment;
+pub mod args;
+pub mod exit_code;
+pub mod store;
