@@ -1,1 +1,3 @@
 //! Support for the end-to-end tests.
+
+pub mod scripted;
