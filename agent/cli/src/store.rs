@@ -53,3 +53,35 @@ pub enum StoreError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
+
+/// A record for tests.
+#[cfg(test)]
+pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
+    RunRecord {
+        format_version: RUN_FORMAT_VERSION,
+        id: "20250301T101112Z-abcde".to_owned(),
+        program_version: "0.1.0".to_owned(),
+        rehearsal: false,
+        model: "some-model".to_owned(),
+        started: time::macros::datetime!(2025-03-01 10:11:12 UTC),
+        ended: None,
+        config: serde_json::json!({}),
+        config_path: None,
+        dataset: DatasetRecord {
+            name: "samples".to_owned(),
+            path: PathBuf::from("samples"),
+            split: "validation".to_owned(),
+            fingerprint: "sha256:0".to_owned(),
+            has_truth: true,
+            samples: samples
+                .iter()
+                .map(|(task_id, level)| PlannedSample { task_id: (*task_id).to_owned(), level: *level })
+                .collect(),
+        },
+        epochs: 1,
+        tools: vec!["bash/bash".to_owned(), "submit/submit".to_owned()],
+        host: HostFacts { os: "linux".to_owned(), architecture: "x86_64".to_owned(), cpus: 2, docker_version: None },
+        sessions: Vec::new(),
+        totals: None,
+    }
+}

@@ -1,0 +1,279 @@
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use fs_err::{File, OpenOptions};
+use gaia_agent::{AgentEvent, EventSink, Message, Part};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::artefact::{extension_of, store_artefact};
+
+/// Appends the events of one sample to `events.jsonl`, each with its time. Pictures go to the sample's
+/// artefacts; in the line their data reads `file:<name>`.
+pub struct EventLog {
+    attempt: u32,
+    artefacts: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    file: File,
+    /// The first failed write: later events are dropped, since a log with a hole explains nothing.
+    failure: Option<io::Error>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(with = "time::serde::rfc3339")]
+    time: OffsetDateTime,
+    #[serde(flatten)]
+    event: &'a AgentEvent,
+}
+
+impl EventLog {
+    /// Opens the log for a new attempt. A line that a crash tore is cut off.
+    pub(super) fn open(path: &Path, artefacts: PathBuf) -> io::Result<Self> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        cut_torn_lines(&mut file)?;
+        file.rewind()?;
+        let attempt = 1 + count_attempts(&mut file)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self { attempt, artefacts, state: Mutex::new(State { file, failure: None }) })
+    }
+
+    /// Attempts count from 1 over all sessions of the run.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Puts the log on the disk. Fails if any event could not be written.
+    pub fn close(self) -> io::Result<()> {
+        let State { file, failure } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            Some(error) => Err(error),
+            None => file.sync_all(),
+        }
+    }
+
+    fn append(&self, file: &mut File, mut event: AgentEvent) -> io::Result<()> {
+        match &mut event {
+            AgentEvent::Started { attempt, messages, .. } => {
+                *attempt = self.attempt;
+                for message in messages {
+                    if let Message::User { content } | Message::Tool { content, .. } = message {
+                        self.move_images(content)?;
+                    }
+                }
+            }
+            AgentEvent::ToolResult { content, .. } => self.move_images(content)?,
+            _ => {}
+        }
+        let mut line = serde_json::to_vec(&Line { time: OffsetDateTime::now_utc(), event: &event })?;
+        line.push(b'\n');
+        // One write a line: a crash tears at most this one.
+        file.write_all(&line)
+    }
+
+    fn move_images(&self, content: &mut [Part]) -> io::Result<()> {
+        for part in content {
+            if let Part::Image(image) = part
+                && let Ok(bytes) = STANDARD.decode(&image.data)
+            {
+                let name = store_artefact(&self.artefacts, extension_of(&image.media_type), &bytes)?;
+                image.data = format!("file:{name}");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EventSink for EventLog {
+    fn emit(&self, event: AgentEvent) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.failure.is_none()
+            && let Err(error) = self.append(&mut state.file, event)
+        {
+            tracing::error!("{error}");
+            state.failure = Some(error);
+        }
+    }
+}
+
+/// Cuts everything after the last line that is whole and JSON.
+fn cut_torn_lines(file: &mut File) -> io::Result<()> {
+    /// A power cut can leave a few unwritten blocks behind the last line that reached the disk.
+    const BLOCK_BYTES: u64 = 64 * 1024;
+
+    let length = file.seek(SeekFrom::End(0))?;
+    let mut kept = length;
+    let mut tail: Vec<u8> = Vec::new();
+    let mut start = length;
+    loop {
+        // `tail` holds the bytes from `start` to `kept`.
+        let body = tail.strip_suffix(b"\n").unwrap_or(&tail);
+        match body.iter().rposition(|byte| *byte == b'\n') {
+            Some(_) | None if start == 0 || body.contains(&b'\n') => {
+                let line_start = body.iter().rposition(|byte| *byte == b'\n').map_or(0, |position| position + 1);
+                let whole = tail.ends_with(b"\n");
+                if tail.is_empty() || (whole && serde_json::from_slice::<serde::de::IgnoredAny>(&body[line_start..]).is_ok()) {
+                    break;
+                }
+                kept = start + line_start as u64;
+                tail.truncate(line_start);
+            }
+            _ => {
+                let block = start.min(BLOCK_BYTES);
+                start -= block;
+                file.seek(SeekFrom::Start(start))?;
+                let mut bytes = vec![0; block as usize];
+                file.read_exact(&mut bytes)?;
+                bytes.append(&mut tail);
+                tail = bytes;
+            }
+        }
+    }
+    if kept < length {
+        tracing::warn!("cut {} bytes of a torn line off `{}`", length - kept, file.path().display());
+        file.set_len(kept)?;
+    }
+    Ok(())
+}
+
+fn count_attempts(file: &mut File) -> io::Result<u32> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: std::borrow::Cow<'a, str>,
+    }
+    let mut attempts = 0;
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        if serde_json::from_slice::<Kind<'_>>(&line).is_ok_and(|line| line.kind == "started") {
+            attempts += 1;
+        }
+        line.clear();
+    }
+    Ok(attempts)
+}
+
+#[cfg(test)]
+mod tests {
+    use fs_err as fs;
+    use gaia_agent::Image;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn started() -> AgentEvent {
+        AgentEvent::Started { attempt: 1, tools: vec![], messages: vec![] }
+    }
+
+    fn lines(path: &Path) -> Vec<Value> {
+        fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_line_has_a_time_and_the_attempt_counts_over_sessions() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        for attempt in 1..=3 {
+            let log = EventLog::open(&path, folder.path().join("files")).unwrap();
+            assert_eq!(log.attempt(), attempt);
+            log.emit(started());
+            log.emit(AgentEvent::ModelCall { step: 1 });
+            log.close().unwrap();
+        }
+        let lines = lines(&path);
+        assert_eq!(lines.len(), 6);
+        assert_eq!(lines[4]["attempt"], 3);
+        assert_eq!(lines[5]["type"], "model_call");
+        assert_eq!(lines[5]["step"], 1);
+        for line in lines {
+            OffsetDateTime::parse(
+                line["time"].as_str().unwrap(),
+                &time::format_description::well_known::Rfc3339,
+            )
+            .unwrap();
+        }
+    }
+
+    #[test]
+    fn pictures_are_stored_once_outside_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let log = EventLog::open(&path, folder.path().join("files")).unwrap();
+        let image = Part::Image(Image { media_type: "image/png".into(), data: STANDARD.encode(b"picture") });
+        for step in 1..=2 {
+            log.emit(AgentEvent::ToolResult {
+                step,
+                call_id: "1".into(),
+                tool: "a/b".into(),
+                content: vec![image.clone()],
+                is_error: false,
+                structured: None,
+                duration_ms: 1,
+            });
+        }
+        log.close().unwrap();
+        let lines = lines(&path);
+        let name = lines[0]["content"][0]["data"].as_str().unwrap().strip_prefix("file:").unwrap();
+        assert_eq!(fs::read(folder.path().join("files").join(name)).unwrap(), b"picture");
+        assert_eq!(lines[0]["content"], lines[1]["content"]);
+        assert_eq!(fs::read_dir(folder.path().join("files")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failed_write_is_reported_at_the_end() {
+        let log = EventLog {
+            attempt: 1,
+            artefacts: PathBuf::new(),
+            state: Mutex::new(State {
+                file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
+                failure: None,
+            }),
+        };
+        log.emit(started());
+        assert_eq!(log.close().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn zeros_after_a_power_cut_are_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        fs::write(&path, [b"{\"type\":\"started\"}\n".as_slice(), &[0; 4096], b"\n"].concat()).unwrap();
+        EventLog::open(&path, folder.path().join("files")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"{\"type\":\"started\"}\n");
+    }
+
+    proptest! {
+        /// Whatever instant the process dies at: the whole lines stay, the torn one goes.
+        #[test]
+        fn a_log_cut_anywhere_keeps_its_whole_lines(
+            texts in prop::collection::vec(".{0,200}", 0..6),
+            cut in any::<prop::sample::Index>(),
+            huge in any::<bool>(),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("events.jsonl");
+            let log = EventLog::open(&path, folder.path().join("files")).unwrap();
+            for text in &texts {
+                log.emit(AgentEvent::Prompted { step: 1, text: text.clone() });
+            }
+            if huge {
+                log.emit(AgentEvent::Prompted { step: 2, text: "x".repeat(200_000) });
+            }
+            log.close().unwrap();
+            let whole = fs::read(&path).unwrap();
+            let at = cut.index(whole.len() + 1);
+            fs::write(&path, &whole[..at]).unwrap();
+            EventLog::open(&path, folder.path().join("files")).unwrap().close().unwrap();
+            let expected = whole[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |position| position + 1);
+            prop_assert_eq!(fs::read(&path).unwrap(), &whole[..expected]);
+        }
+    }
+}
