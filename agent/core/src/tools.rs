@@ -2,17 +2,29 @@
 //! come back. The only module that names rmcp's client.
 
 mod arguments;
+mod command;
+mod connection;
+mod content;
+mod filter;
+mod handler;
 mod host;
+mod http;
+mod lines;
+mod listing;
+mod names;
 mod notice;
 mod output;
+mod process;
+mod report;
 mod result;
 mod server;
 mod spec;
+mod stdio;
 
 pub use arguments::validate;
 pub use host::{HiddenTool, OfferedTool, ToolHost};
 pub use notice::{Notice, NoticeSink};
 pub use output::{CallFailure, ToolOutput};
 pub use result::{Bounded, DEFAULT_RESULT_BYTES, bound};
-pub use server::{Server, ServerTool, StartError, ToolAnnotations};
+pub use server::{Server, ServerInfo, ServerTool, StartError, ToolAnnotations};
 pub use spec::{Protocol, Scope, ServerSpec, TransportSpec};

@@ -1,13 +1,42 @@
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::{NoticeSink, ServerSpec};
+use super::connection::{Connection, Ended, OpenError};
+use super::filter::Filter;
+use super::listing::Unusable;
+use super::report::Reporter;
+use super::{CallFailure, NoticeSink, ServerSpec, ToolOutput};
+use crate::event::NoticeLevel;
+use crate::message::Part;
 
-/// One live MCP server.
-#[derive(Debug)]
+/// Restarts of one server that one host pays for; what dies a fourth time will die a fifth.
+pub(super) const RESTARTS: u32 = 3;
+
+/// Before the first restart; four times as long before each next one (0.25, 1 and 4 seconds).
+const FIRST_BACKOFF: Duration = Duration::from_millis(250);
+
+/// Bytes of a dead server's last words that the model is told; the notice has them all.
+const LAST_WORDS_BYTES: usize = 1_000;
+
+/// One live MCP server: started, its tools listed, its allow-list checked.
 pub struct Server {
+    spec: ServerSpec,
+    environment: BTreeMap<String, String>,
+    reporter: Arc<Reporter>,
+    filter: Filter,
     tools: Vec<ServerTool>,
+    unusable: Vec<Unusable>,
+    current: Mutex<Arc<Connection>>,
+    /// Held while a new connection is made, so that calls that fail together restart once.
+    restart: tokio::sync::Mutex<()>,
+    closed: AtomicBool,
 }
 
 /// A tool as its server published it.
@@ -30,7 +59,16 @@ pub struct ToolAnnotations {
     pub open_world: Option<bool>,
 }
 
-/// A server that cannot be used; the text is complete, with the server's own stderr.
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// Agreed version of the protocol, such as `2025-11-25`.
+    pub protocol_version: String,
+    pub name: Option<String>,
+    pub version: Option<String>,
+}
+
+/// A server that cannot be used; the text is complete, with the server's own stderr, and holds no secret.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StartError {
     /// The entry in the config is at fault: command not found, bad URL, an allow-list entry that matches nothing.
@@ -43,13 +81,46 @@ pub enum StartError {
 }
 
 impl Server {
+    /// Spawns or reaches the server, agrees on a protocol and reads the whole list of tools, all within the start
+    /// timeout. `environment` goes to the process over everything else (`GAIA_RUN_ID` and the like).
     pub async fn start(
         spec: &ServerSpec,
         environment: &BTreeMap<String, String>,
         notices: NoticeSink,
     ) -> Result<Self, StartError> {
-        let _ = (environment, notices);
-        Err(StartError::Failed { server: spec.name.clone(), message: "not written yet".to_owned() })
+        let reporter = Arc::new(Reporter::new(spec, notices));
+        let server = || spec.name.clone();
+        let message = |clause: String| {
+            format!("failed to start MCP server `{}`: {}", spec.name, reporter.redact(&clause))
+        };
+        let config = |clause: String| StartError::Config { server: server(), message: message(clause) };
+        let filter = Filter::new(spec).map_err(config)?;
+        let (connection, listing) =
+            Connection::open(spec, environment, &reporter).await.map_err(|error| match error {
+                OpenError::Entry(clause) => config(clause),
+                OpenError::Failed(clause) => {
+                    StartError::Failed { server: server(), message: message(clause) }
+                }
+            })?;
+        if let Err(clause) = filter.check(&listing.tools) {
+            connection.close().await;
+            return Err(config(clause));
+        }
+        Ok(Self {
+            spec: spec.clone(),
+            environment: environment.clone(),
+            filter,
+            tools: listing.tools,
+            unusable: listing.unusable,
+            current: Mutex::new(Arc::new(connection)),
+            restart: tokio::sync::Mutex::new(()),
+            closed: AtomicBool::new(false),
+            reporter,
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.spec.name
     }
 
     /// The whole list of the server, in its order, before any allow-list.
@@ -57,5 +128,151 @@ impl Server {
         &self.tools
     }
 
-    pub async fn close(&self) {}
+    pub fn info(&self) -> Option<ServerInfo> {
+        let (protocol_version, server) = self.connection().about()?;
+        let (name, version) = server.unzip();
+        Some(ServerInfo { protocol_version, name, version })
+    }
+
+    /// Ends the server in order and within five seconds; its whole process group is gone afterwards.
+    pub async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        // A restart under way would put a new process in place of the one that we are about to end.
+        let _guard = self.restart.lock().await;
+        self.connection().close().await;
+    }
+
+    pub(super) fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    pub(super) fn unusable(&self) -> &[Unusable] {
+        &self.unusable
+    }
+
+    /// Calls a tool and always comes back. A dead server is restarted for the calls that follow, at most `RESTARTS`
+    /// times by the caller's count; the call itself is never repeated, since it may have had effects.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        cancel: &CancellationToken,
+        restarts: &AtomicU32,
+    ) -> ToolOutput {
+        let start = Instant::now();
+        let server = self.name();
+        let connection = self.connection();
+        let (ended, reached) = if connection.is_alive() {
+            (connection.call(tool, arguments, self.spec.tool_timeout, cancel).await, Reached::Perhaps)
+        } else {
+            (Ended::Lost(connection.last_words().await), Reached::No)
+        };
+        let failed = |failure: CallFailure, text: String| ToolOutput {
+            content: vec![Part::Text { text: self.reporter.redact(&text) }],
+            structured: None,
+            is_error: true,
+            failure: Some(failure),
+            duration: start.elapsed(),
+        };
+        match ended {
+            Ended::Result(result) => ToolOutput {
+                content: result.content,
+                structured: result.structured,
+                is_error: result.is_error,
+                failure: None,
+                duration: start.elapsed(),
+            },
+            Ended::Refused(text) => failed(
+                CallFailure::Protocol,
+                format!("The call of `{tool}` on server `{server}` failed: {text}"),
+            ),
+            Ended::TimedOut(after) => failed(
+                CallFailure::Timeout,
+                format!(
+                    "`{tool}` on server `{server}` gave no result within {:.1} s and was told to stop. It may have had \
+                     effects. Try something that takes less time.",
+                    after.as_secs_f64()
+                ),
+            ),
+            Ended::Cancelled => failed(
+                CallFailure::Cancelled,
+                format!("The call of `{tool}` on server `{server}` was cancelled."),
+            ),
+            Ended::Lost(words) => {
+                self.reporter.announce(NoticeLevel::Error, &format!("died: {words}"));
+                let revived = tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => Err("the task was cancelled".to_owned()),
+                    revived = self.revive(&connection, restarts) => revived,
+                };
+                let died = match reached {
+                    Reached::Perhaps => {
+                        "died during this call, which was not repeated since it may have had effects"
+                    }
+                    Reached::No => "had died before this call, which was not made",
+                };
+                let now = match revived {
+                    Ok(()) => "It was restarted: whatever state it held (sessions, working folder, running programs) is \
+                               lost, and it can be used again."
+                        .to_owned(),
+                    Err(reason) => format!("It was not restarted: {reason}. Go on without it."),
+                };
+                let words = super::bound(&words, LAST_WORDS_BYTES, None).text;
+                failed(CallFailure::Died, format!("Server `{server}` {died}. {now}\n\nThe server {words}"))
+            }
+        }
+    }
+
+    fn connection(&self) -> Arc<Connection> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a new connection in place of `dead`; does nothing when another call has done so already.
+    async fn revive(&self, dead: &Arc<Connection>, restarts: &AtomicU32) -> Result<(), String> {
+        let _guard = self.restart.lock().await;
+        if !Arc::ptr_eq(&self.connection(), dead) {
+            return Ok(());
+        }
+        if self.closed.load(Ordering::SeqCst) {
+            return Err("it has been closed".to_owned());
+        }
+        let before = restarts.fetch_add(1, Ordering::SeqCst);
+        if before >= RESTARTS {
+            return Err(format!("it has been restarted {RESTARTS} times already"));
+        }
+        // What is left of the old one must not stand in the way of the new one.
+        dead.close().await;
+        tokio::time::sleep(FIRST_BACKOFF * 4_u32.pow(before)).await;
+        match Connection::open(&self.spec, &self.environment, &self.reporter).await {
+            Ok((connection, _)) => {
+                *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(connection);
+                self.reporter.announce(
+                    NoticeLevel::Warning,
+                    &format!("restarted ({} of at most {RESTARTS} times)", before + 1),
+                );
+                Ok(())
+            }
+            Err(OpenError::Entry(reason) | OpenError::Failed(reason)) => {
+                self.reporter.announce(NoticeLevel::Error, &format!("failed to restart: {reason}"));
+                Err(format!("a new start failed: {reason}"))
+            }
+        }
+    }
+}
+
+/// Whether a call may have had effects.
+#[derive(Clone, Copy)]
+enum Reached {
+    Perhaps,
+    No,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Server")
+            .field("spec", &self.spec)
+            .field("tools", &self.tools.len())
+            .finish_non_exhaustive()
+    }
 }

@@ -1,0 +1,128 @@
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use rmcp::model::{ContentBlock, Resource, ResourceContents, ServerResult};
+use serde_json::Value;
+
+use crate::message::{Image, Part};
+
+/// A tool's own result, in the parts that a model is shown.
+#[derive(Debug, PartialEq)]
+pub(super) struct Converted {
+    pub(super) content: Vec<Part>,
+    pub(super) structured: Option<Value>,
+    pub(super) is_error: bool,
+}
+
+/// `Err` says, in words for the model, what came instead of a result.
+pub(super) fn convert(result: ServerResult) -> Result<Converted, String> {
+    let (blocks, structured, is_error) = match result {
+        ServerResult::CallToolResult(result) => {
+            let content = result.content.into_iter().map(block).collect();
+            (content, result.structured_content, result.is_error.unwrap_or(false))
+        }
+        ServerResult::InputRequiredResult(_) => {
+            return Err("the tool asked for input from a person, and there is nobody to ask".to_owned());
+        }
+        ServerResult::CreateTaskResult(_) => {
+            return Err("the tool started a background task, which this client did not ask for".to_owned());
+        }
+        ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => (Vec::new(), None, false),
+        // A block that rmcp does not know makes the whole result unknown to it.
+        ServerResult::CustomResult(custom) => from_json(custom.0)?,
+        other => from_json(serde_json::to_value(other).unwrap_or_default())?,
+    };
+    Ok(Converted { content: complete(blocks, structured.as_ref()), structured, is_error })
+}
+
+fn from_json(mut value: Value) -> Result<(Vec<Part>, Option<Value>, bool), String> {
+    let structured = value.get_mut("structuredContent").map(Value::take);
+    let is_error = value.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    let content = match value.get_mut("content").map(Value::take) {
+        Some(Value::Array(entries)) => entries
+            .into_iter()
+            .map(|entry| match serde_json::from_value(entry.clone()) {
+                Ok(known) => block(known),
+                Err(_) => {
+                    text(format!("[content of a kind that this client does not know: {}]", pretty(&entry)))
+                }
+            })
+            .collect(),
+        Some(Value::String(whole)) => vec![text(whole)],
+        _ if structured.is_some() => Vec::new(),
+        _ => return Err("the server's answer is not a tool result".to_owned()),
+    };
+    Ok((content, structured, is_error))
+}
+
+/// A result without text shows its structured content, and never nothing at all: some providers refuse an empty
+/// tool message.
+fn complete(mut content: Vec<Part>, structured: Option<&Value>) -> Vec<Part> {
+    let has_text = content.iter().any(|part| matches!(part, Part::Text { text } if !text.is_empty()));
+    if !has_text && let Some(structured) = structured {
+        content.retain(|part| matches!(part, Part::Image(_)));
+        content.insert(0, text(pretty(structured)));
+    }
+    if content.iter().all(|part| matches!(part, Part::Text { text } if text.is_empty())) {
+        content = vec![text("(the tool returned nothing)".to_owned())];
+    }
+    content
+}
+
+fn block(block: ContentBlock) -> Part {
+    match block {
+        ContentBlock::Text(block) => text(block.text),
+        ContentBlock::Image(block) => image(&block.mime_type, &block.data)
+            .unwrap_or_else(|| binary("image", None, Some(&block.mime_type), &block.data)),
+        ContentBlock::Audio(block) => binary("audio", None, Some(&block.mime_type), &block.data),
+        ContentBlock::ResourceLink(link) => text(describe_link(&link)),
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            ResourceContents::TextResourceContents { text: content, .. } => text(content),
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => mime_type
+                .as_deref()
+                .filter(|media_type| media_type.starts_with("image/"))
+                .and_then(|media_type| image(media_type, &blob))
+                .unwrap_or_else(|| binary("resource", Some(&uri), mime_type.as_deref(), &blob)),
+            _ => text("[resource of a kind that this client does not know]".to_owned()),
+        },
+        _ => text("[content of a kind that this client does not know]".to_owned()),
+    }
+}
+
+/// `None` when the data is no base64: a provider would refuse the whole conversation for it.
+fn image(media_type: &str, data: &str) -> Option<Part> {
+    let data: String = data.split_ascii_whitespace().collect();
+    let bytes = STANDARD.decode(&data).or_else(|_| STANDARD_NO_PAD.decode(&data)).ok()?;
+    if bytes.is_empty() || !media_type.starts_with("image/") {
+        return None;
+    }
+    let data = if data.len() % 4 == 0 { data } else { STANDARD.encode(bytes) };
+    Some(Part::Image(Image { media_type: media_type.to_owned(), data }))
+}
+
+fn binary(kind: &str, uri: Option<&str>, media_type: Option<&str>, data: &str) -> Part {
+    let padding = data.bytes().rev().take_while(|&byte| byte == b'=').count();
+    let bytes = (data.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() - padding) * 3 / 4;
+    let name = uri.map(|uri| format!(" {uri}")).unwrap_or_default();
+    text(format!("[{kind}{name}, {}, {bytes} bytes: not shown]", media_type.unwrap_or("unknown type")))
+}
+
+fn describe_link(link: &Resource) -> String {
+    let notes: Vec<String> =
+        link.mime_type.iter().cloned().chain(link.size.map(|bytes| format!("{bytes} bytes"))).collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+    let description = link.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    let name = link.title.as_deref().unwrap_or(&link.name);
+    format!("[link to resource {name}, {}{notes}{description}]", link.uri)
+}
+
+fn text(text: String) -> Part {
+    Part::Text { text }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+}
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;

@@ -1,0 +1,188 @@
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::spec::without_secrets;
+use super::{Notice, NoticeSink, ServerSpec, TransportSpec};
+use crate::event::NoticeLevel;
+
+/// Characters of one notice: a line of a log, not a document.
+const NOTICE_CHARS: usize = 2_000;
+
+/// Notices of the server's own making that may come at once, such as the banner and the start-up log of a server.
+const BURST_NOTICES: f64 = 100.0;
+
+/// Notices a second after the burst: half an hour of noise then stays under four thousand events.
+const STEADY_NOTICES_PER_SECOND: f64 = 2.0;
+
+/// Shorter values are flags and numbers; hiding them would hide half of every message.
+const SHORTEST_ENV_SECRET_BYTES: usize = 6;
+
+/// Speaks about one server to the outside: nothing secret leaves, and a noisy server cannot flood the run.
+pub(super) struct Reporter {
+    server: String,
+    secrets: Vec<String>,
+    sink: NoticeSink,
+    allowance: Mutex<Allowance>,
+}
+
+struct Allowance {
+    left: f64,
+    since: Instant,
+    suppressed: u64,
+}
+
+impl Reporter {
+    pub(super) fn new(spec: &ServerSpec, sink: NoticeSink) -> Self {
+        Self {
+            server: spec.name.clone(),
+            secrets: secrets(&spec.transport),
+            sink,
+            allowance: Mutex::new(Allowance { left: BURST_NOTICES, since: Instant::now(), suppressed: 0 }),
+        }
+    }
+
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Says what we observed ourselves; never suppressed.
+    pub(super) fn announce(&self, level: NoticeLevel, text: &str) {
+        (self.sink)(Notice { server: self.server.clone(), level, text: shorten(&self.redact(text)) });
+    }
+
+    /// Passes on what the server said, at a bounded rate.
+    pub(super) fn relay(&self, level: NoticeLevel, text: &str) {
+        let suppressed = {
+            let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let earned = now.duration_since(allowance.since).as_secs_f64() * STEADY_NOTICES_PER_SECOND;
+            allowance.left = (allowance.left + earned).min(BURST_NOTICES);
+            allowance.since = now;
+            if allowance.left < 1.0 {
+                allowance.suppressed += 1;
+                return;
+            }
+            allowance.left -= 1.0;
+            std::mem::take(&mut allowance.suppressed)
+        };
+        if suppressed > 0 {
+            self.announce(
+                NoticeLevel::Warning,
+                &format!("{suppressed} lines were not kept: too many at once"),
+            );
+        }
+        self.announce(level, text);
+    }
+
+    /// The text without any secret of the server's entry in the config.
+    pub(super) fn redact(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            if text.contains(secret) {
+                text = text.replace(secret, "[hidden]");
+            }
+        }
+        text
+    }
+}
+
+/// Longest first, so that a secret that contains another one is hidden whole.
+fn secrets(transport: &TransportSpec) -> Vec<String> {
+    let mut found: Vec<String> = match transport {
+        TransportSpec::Stdio { env, .. } => {
+            env.values().filter(|value| value.len() >= SHORTEST_ENV_SECRET_BYTES).cloned().collect()
+        }
+        TransportSpec::Http { url, headers, bearer_token } => {
+            let mut found: Vec<String> = headers.values().chain(bearer_token).cloned().collect();
+            // `Bearer abc` in a header: the bare token is as secret as the whole value.
+            found.extend(
+                headers.values().filter_map(|value| value.split_once(' ')).map(|(_, rest)| rest.to_owned()),
+            );
+            let shown = without_secrets(url);
+            if shown != *url {
+                found.extend(url.split(['?', '#']).skip(1).map(str::to_owned));
+                found.extend(user_info(url).map(str::to_owned));
+                found.extend(
+                    user_info(url).and_then(|info| info.split_once(':')).map(|(_, word)| word.to_owned()),
+                );
+            }
+            found
+        }
+    };
+    found.retain(|secret| !secret.trim().is_empty());
+    found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    found.dedup();
+    found
+}
+
+fn user_info(url: &str) -> Option<&str> {
+    let authority = url.split_once("://")?.1.split(['/', '?', '#']).next()?;
+    Some(authority.rsplit_once('@')?.0)
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(NOTICE_CHARS) {
+        Some((end, _)) => format!("{}… ({} bytes more)", &text[..end], text.len() - end),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::tools::{Protocol, Scope};
+
+    fn reporter(transport: TransportSpec) -> (Reporter, Arc<Mutex<Vec<Notice>>>) {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let sink = heard.clone();
+        let spec = ServerSpec {
+            name: "x".to_owned(),
+            transport,
+            scope: Scope::Sample,
+            enabled_tools: None,
+            disabled_tools: Vec::new(),
+            startup_timeout: Duration::from_secs(1),
+            tool_timeout: Duration::from_secs(1),
+            required: true,
+            protocol: Protocol::Auto,
+        };
+        (Reporter::new(&spec, Arc::new(move |notice| sink.lock().unwrap().push(notice))), heard)
+    }
+
+    #[test]
+    fn secrets_are_hidden() {
+        let (reporter, heard) = reporter(TransportSpec::Http {
+            url: "https://user:passw0rd@example.invalid/mcp?key=q-secret".to_owned(),
+            headers: BTreeMap::from([("Authorization".to_owned(), "Bearer h-secret".to_owned())]),
+            bearer_token: Some("b-secret".to_owned()),
+        });
+        reporter.announce(
+            NoticeLevel::Error,
+            "passw0rd https://user:passw0rd@example.invalid/mcp?key=q-secret h-secret Bearer h-secret b-secret",
+        );
+        let text = heard.lock().unwrap()[0].text.clone();
+        assert!(!text.contains("secret") && !text.contains("passw0rd"), "{text}");
+        assert!(text.contains("example.invalid/mcp"), "{text}");
+    }
+
+    #[test]
+    fn a_flood_is_bounded_and_own_words_are_not() {
+        let (reporter, heard) = reporter(TransportSpec::Stdio {
+            command: String::new(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+        });
+        for line in 0..10_000 {
+            reporter.relay(NoticeLevel::Info, &format!("line {line}"));
+        }
+        reporter.announce(NoticeLevel::Error, "died");
+        let heard = heard.lock().unwrap();
+        assert!(heard.len() >= 100 && heard.len() < 200, "{}", heard.len());
+        assert_eq!(heard.last().unwrap().text, "died");
+    }
+}
