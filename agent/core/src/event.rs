@@ -10,11 +10,22 @@ use crate::outcome::{Failure, Outcome, StopReason, Usage};
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentEvent {
     /// First event of an attempt: what the model was offered and told.
-    Started { attempt: u32, tools: Vec<String>, messages: Vec<Message> },
+    Started {
+        attempt: u32,
+        tools: Vec<String>,
+        messages: Vec<Message>,
+    },
     /// A model request is about to be sent.
-    ModelCall { step: u32 },
+    ModelCall {
+        step: u32,
+    },
     /// A model request failed and is tried again.
-    ModelRetry { step: u32, attempt: u32, reason: String, wait_ms: u64 },
+    ModelRetry {
+        step: u32,
+        attempt: u32,
+        reason: String,
+        wait_ms: u64,
+    },
     ModelReply {
         step: u32,
         content: Option<String>,
@@ -27,7 +38,12 @@ pub enum AgentEvent {
         duration_ms: u64,
     },
     /// A call is about to go to a server; `tool` is `server/tool`.
-    ToolStarted { step: u32, call_id: String, tool: String, arguments: Value },
+    ToolStarted {
+        step: u32,
+        call_id: String,
+        tool: String,
+        arguments: Value,
+    },
     /// The one result of a call, as the model sees it.
     ToolResult {
         step: u32,
@@ -38,19 +54,40 @@ pub enum AgentEvent {
         is_error: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         structured: Option<Value>,
+        /// The kept artefact that holds the whole text, when `content` was cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whole: Option<String>,
         duration_ms: u64,
     },
     /// The loop spoke to the model in a user message of its own: a nudge or the last call for an answer.
-    Prompted { step: u32, text: String },
+    Prompted {
+        step: u32,
+        text: String,
+    },
     /// Old tool output was shortened to fit the window.
-    Compacted { step: u32, shortened_results: u32, dropped_bytes: u64 },
+    Compacted {
+        step: u32,
+        shortened_results: u32,
+        dropped_bytes: u64,
+    },
     /// A limit ended the loop; a last call without tools follows.
-    LimitReached { step: u32, reason: StopReason },
+    LimitReached {
+        step: u32,
+        reason: StopReason,
+    },
     /// A server wrote to its stderr, logged, died or was restarted.
-    ServerNotice { server: String, level: NoticeLevel, text: String },
-    Failed { failure: Failure },
+    ServerNotice {
+        server: String,
+        level: NoticeLevel,
+        text: String,
+    },
+    Failed {
+        failure: Failure,
+    },
     /// Last event of an attempt.
-    Finished { outcome: Outcome },
+    Finished {
+        outcome: Outcome,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,4 +101,9 @@ pub enum NoticeLevel {
 /// Takes the events of one task in order. It must not block for long: the loop waits for it.
 pub trait EventSink: Send + Sync {
     fn emit(&self, event: AgentEvent);
+
+    /// Keeps a tool output whose event holds only a part, and names where it is kept. `None` when nothing is kept.
+    fn keep(&self, _text: &str) -> Option<String> {
+        None
+    }
 }

@@ -3,14 +3,20 @@
 //! The loop knows a chat model and MCP servers, and nothing else: not bash, not Docker, not GAIA's files.
 //! The only tool it treats specially is the one the settings name as the answer tool.
 
+pub mod agent;
+mod conversation;
 pub mod event;
+pub mod extract;
+mod limits;
 pub mod message;
 pub mod model;
 pub mod outcome;
 pub mod settings;
 pub mod task;
 pub mod tools;
+mod turn;
 
+pub use agent::run_task;
 pub use event::{AgentEvent, EventSink};
 pub use message::{Image, Message, Part, ToolCall, ToolDefinition};
 pub use outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing, Usage};

@@ -1,5 +1,12 @@
 //! Chat models. The only module that names async-openai.
 
+pub mod chat;
+mod classify;
+mod reply;
+mod retry;
+mod service;
+mod wire;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -46,9 +53,12 @@ pub trait RetryObserver: Send + Sync {
 /// What the loop does next, not what went wrong inside.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ModelError {
-    /// Key, model or request refused; the same will happen to every other task.
+    /// Key, model or account refused; the same will happen to every other task.
     #[error("{0}")]
     Refused(String),
+    /// This request was rejected; other tasks may fare better.
+    #[error("{0}")]
+    Request(String),
     /// The conversation does not fit; compact and ask once more. The window in tokens when the text names it.
     #[error("{message}")]
     ContextOverflow { message: String, window_tokens: Option<u64> },

@@ -15,6 +15,8 @@ pub struct Outcome {
     pub steps: u32,
     pub tool_calls: u32,
     pub usage: Usage,
+    /// US dollars; `None` when no price is known.
+    pub cost_usd: Option<f64>,
     pub timing: Timing,
     pub error: Option<Failure>,
 }
@@ -57,8 +59,10 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The provider refused the key, the model or the request: every other sample will fail alike.
+    /// The provider refused the key, the model or the account: every other task will fail alike.
     ModelRefused,
+    /// The provider rejected this task's request.
+    RequestRejected,
     /// The provider could not be reached or kept failing after all retries.
     ModelUnavailable,
     /// The provider declined to answer this content.

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::outcome::Usage;
+
 /// How the loop behaves, the same for every task of a run.
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
@@ -18,18 +20,54 @@ pub struct AgentSettings {
     pub system_prompt: String,
 }
 
+impl AgentSettings {
+    /// Whether the model takes this media type inside a message.
+    pub(crate) fn takes(&self, media_type: &str) -> bool {
+        self.accepted_media.iter().any(|prefix| media_type.starts_with(prefix.as_str()))
+    }
+}
+
 /// What one task may use; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Budget {
     pub tokens: Option<u64>,
     pub cost_usd: Option<f64>,
-    /// US dollars a million input, cached input and output tokens; without it money cannot be counted.
+    /// Without a price money cannot be counted.
     pub price: Option<Price>,
 }
 
+/// US dollars a million tokens. Reasoning tokens are part of the output, as every provider bills them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
     pub input: f64,
     pub cached: f64,
     pub output: f64,
+}
+
+impl Price {
+    /// US dollars for `usage`; cached input is taken out of the input it is part of.
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let fresh = usage.input_tokens.saturating_sub(usage.cached_tokens);
+        (fresh as f64 * self.input
+            + usage.cached_tokens as f64 * self.cached
+            + usage.output_tokens as f64 * self.output)
+            / 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_are_billed_once_and_at_their_own_price() {
+        let price = Price { input: 2.0, cached: 0.5, output: 8.0 };
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            cached_tokens: 400_000,
+            output_tokens: 100_000,
+            reasoning_tokens: 50_000,
+        };
+        assert!((price.of(&usage) - (1.2 + 0.2 + 0.8)).abs() < 1e-12);
+    }
 }

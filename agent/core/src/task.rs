@@ -7,6 +7,8 @@ pub struct Task {
     pub id: String,
     pub question: String,
     pub attachment: Option<Attachment>,
+    /// Counts from 1; above that an infrastructure failure ended the attempts before.
+    pub attempt: u32,
 }
 
 /// The one file that belongs to a question.

@@ -1,0 +1,439 @@
+//! The loop: ask the model, run its calls, stop at an answer or a limit.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::conversation::{Conversation, Pressure};
+use crate::event::{AgentEvent, EventSink};
+use crate::extract;
+use crate::limits::Meter;
+use crate::message::{Image, Message, Part, ToolDefinition};
+use crate::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use crate::outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing};
+use crate::settings::AgentSettings;
+use crate::task::{Attachment, Task};
+use crate::tools::ToolHost;
+use crate::turn::{Submitted, Turn, millis};
+
+/// Works on one task until it has exactly one outcome. It never fails: what goes wrong is an outcome too.
+///
+/// The last event is `Finished` with the same outcome. `cancel` ends the task early with an outcome of kind
+/// `cancelled`; the tools stay open, they are the caller's.
+pub async fn run_task(
+    task: &Task,
+    model: &dyn ChatModel,
+    tools: &ToolHost,
+    settings: &AgentSettings,
+    sink: &dyn EventSink,
+    cancel: &CancellationToken,
+) -> Outcome {
+    let messages = first_messages(task, settings).await;
+    sink.emit(AgentEvent::Started {
+        attempt: task.attempt,
+        tools: tools.offered().iter().map(|tool| tool.canonical.clone()).collect(),
+        messages: messages.clone(),
+    });
+    let mut run = Run {
+        model,
+        tools,
+        settings,
+        sink,
+        cancel,
+        definitions: tools.definitions(),
+        conversation: Conversation::new(messages),
+        meter: Meter::start(settings),
+        window_tokens: settings.context_window_tokens,
+    };
+    let ending = run.work().await;
+    let outcome = run.outcome(ending);
+    sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
+    outcome
+}
+
+/// Nudges in a row before the loop gives up on a model that neither calls a tool nor answers.
+const NUDGES_IN_A_ROW: u32 = 2;
+
+/// For the last call, which comes after the task's own time: slow models take a minute or two for one reply.
+const LAST_CALL_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// The share of a known window above which old tool output is shortened before the next call; the rest is for
+/// the reply and the error of the estimate.
+const COMPACT_ABOVE: f64 = 0.8;
+
+const BYTES_PER_TOKEN: u64 = 4;
+
+struct Run<'a> {
+    model: &'a dyn ChatModel,
+    tools: &'a ToolHost,
+    settings: &'a AgentSettings,
+    sink: &'a dyn EventSink,
+    cancel: &'a CancellationToken,
+    definitions: Vec<ToolDefinition>,
+    conversation: Conversation,
+    meter: Meter,
+    window_tokens: Option<u64>,
+}
+
+/// Why the loop stopped, with what it has to show for it.
+enum Ending {
+    Answered { stop: StopReason, answer: String, raw: String },
+    NoAnswer { stop: StopReason, raw: Option<String> },
+    Failed { stop: StopReason, failure: Failure },
+}
+
+/// What a turn leads to.
+enum Next {
+    Continue,
+    End(Ending),
+    /// Something ran out: one last call for an answer.
+    LastCall(StopReason),
+}
+
+impl Run<'_> {
+    async fn work(&mut self) -> Ending {
+        // Ends with the task's time as well as with the caller's patience.
+        let in_time = self.cancel.child_token();
+        let _timer = CancelAt::start(self.meter.deadline(), &in_time);
+        let mut nudges = 0;
+        loop {
+            let next = match self.meter.exhausted() {
+                Some(reason) => Next::LastCall(reason),
+                None => self.turn(&in_time, &mut nudges).await,
+            };
+            match next {
+                Next::Continue => {}
+                Next::End(ending) => return ending,
+                Next::LastCall(_) if self.cancel.is_cancelled() => return cancelled(),
+                Next::LastCall(reason) => return self.last_call(reason).await,
+            }
+        }
+    }
+
+    async fn turn(&mut self, in_time: &CancellationToken, nudges: &mut u32) -> Next {
+        let step = self.meter.steps + 1;
+        self.make_room(step);
+        let reply = match self.ask(step, Offer::Tools, in_time).await {
+            Ok(reply) => reply,
+            Err(ModelError::ContextOverflow { .. }) => return Next::LastCall(StopReason::ContextLimit),
+            Err(ModelError::Cancelled) if !self.cancel.is_cancelled() => {
+                return Next::LastCall(StopReason::TimeLimit);
+            }
+            Err(error) => return Next::End(failed(error)),
+        };
+        if reply.tool_calls.is_empty() {
+            return self.without_calls(step, reply, nudges);
+        }
+        *nudges = 0;
+        let turn =
+            Turn { step, tools: self.tools, settings: self.settings, sink: self.sink, cancel: in_time };
+        let done = turn.run(&reply.tool_calls).await;
+        self.meter.tool_calls += u32::try_from(reply.tool_calls.len()).unwrap_or(u32::MAX);
+        self.meter.tool_time += done.tool_time;
+        self.conversation.push_reply(reply.content, reply.reasoning, reply.tool_calls);
+        for (call_id, content) in done.results {
+            self.conversation.push_result(call_id, content);
+        }
+        match done.answer {
+            Some(Submitted { answer, raw }) => {
+                Next::End(Ending::Answered { stop: StopReason::AnswerTool, answer, raw })
+            }
+            None => Next::Continue,
+        }
+    }
+
+    fn without_calls(&mut self, step: u32, reply: Reply, nudges: &mut u32) -> Next {
+        let text = reply.content.clone().unwrap_or_default();
+        let cut_off = reply.finish_reason == "length";
+        self.conversation.push_reply(reply.content, reply.reasoning, Vec::new());
+        // Behind a marker in a reply that was cut off may stand half an answer.
+        if let Some(answer) = extract::final_answer(&text).filter(|_| !cut_off) {
+            return Next::End(Ending::Answered { stop: StopReason::AnswerText, answer, raw: text });
+        }
+        if *nudges == NUDGES_IN_A_ROW {
+            return Next::LastCall(StopReason::Idle);
+        }
+        *nudges += 1;
+        let answer_tool = self.answer_tool_name();
+        let nudge = if cut_off {
+            format!(
+                "Your reply was cut off at the output limit. Be brief: call a tool, or call `{answer_tool}` with your final answer."
+            )
+        } else {
+            format!(
+                "You called no tool and gave no final answer. Go on working with the tools, or call `{answer_tool}` with your final answer."
+            )
+        };
+        self.prompt(step, nudge);
+        Next::Continue
+    }
+
+    /// One last call without tools. What comes is the answer, by its marker or as a whole.
+    async fn last_call(&mut self, reason: StopReason) -> Ending {
+        self.sink.emit(AgentEvent::LimitReached { step: self.meter.steps, reason });
+        let step = self.meter.steps + 1;
+        self.prompt(step, format!(
+            "{} No tools can be called any more. Answer now from what you know so far, with your best guess if you are not sure. Reply with nothing but this line:\nFINAL ANSWER: [YOUR FINAL ANSWER]",
+            explain(reason)
+        ));
+        if reason == StopReason::ContextLimit {
+            self.compact(step, Pressure::AllResults);
+        }
+        let in_time = self.cancel.child_token();
+        let _timer = CancelAt::start(Instant::now() + LAST_CALL_TIMEOUT, &in_time);
+        match self.ask(step, Offer::Nothing, &in_time).await {
+            Ok(reply) => {
+                let text = reply.content.unwrap_or_default();
+                match extract::forced_answer(&text) {
+                    Some(answer) => Ending::Answered { stop: reason, answer, raw: text },
+                    None => {
+                        Ending::NoAnswer { stop: reason, raw: Some(text).filter(|text| !text.is_empty()) }
+                    }
+                }
+            }
+            Err(ModelError::ContextOverflow { .. }) => {
+                Ending::NoAnswer { stop: StopReason::ContextLimit, raw: None }
+            }
+            Err(ModelError::Cancelled) if self.cancel.is_cancelled() => cancelled(),
+            Err(ModelError::Cancelled) => Ending::Failed {
+                stop: StopReason::Error,
+                failure: Failure {
+                    kind: FailureKind::ModelUnavailable,
+                    message: format!(
+                        "the last call for an answer got none within {} s",
+                        LAST_CALL_TIMEOUT.as_secs()
+                    ),
+                },
+            },
+            Err(error) => failed(error),
+        }
+    }
+
+    /// One reply of the model. An overflow leads to compaction and one more try.
+    async fn ask(
+        &mut self,
+        step: u32,
+        offer: Offer,
+        cancel: &CancellationToken,
+    ) -> Result<Reply, ModelError> {
+        match self.ask_once(step, offer, cancel).await {
+            Err(ModelError::ContextOverflow { message, window_tokens }) => {
+                self.window_tokens = window_tokens.or(self.window_tokens);
+                let pressure = match offer {
+                    Offer::Tools => Pressure::OldResults,
+                    Offer::Nothing => Pressure::AllResults,
+                };
+                if !self.compact(step, pressure) {
+                    return Err(ModelError::ContextOverflow { message, window_tokens });
+                }
+                self.ask_once(step, offer, cancel).await
+            }
+            other => other,
+        }
+    }
+
+    async fn ask_once(
+        &mut self,
+        step: u32,
+        offer: Offer,
+        cancel: &CancellationToken,
+    ) -> Result<Reply, ModelError> {
+        self.sink.emit(AgentEvent::ModelCall { step });
+        let tools = match offer {
+            Offer::Tools => self.definitions.as_slice(),
+            Offer::Nothing => &[],
+        };
+        let request = ModelRequest { messages: self.conversation.messages(), tools };
+        let retries = RetryEvents { step, sink: self.sink };
+        let started = Instant::now();
+        let result = self.model.reply(request, &retries, cancel).await;
+        let took = started.elapsed();
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.meter.model_time += took;
+                return Err(error);
+            }
+        };
+        let received = reply.content.as_ref().map_or(0, String::len);
+        self.meter.count_reply(reply.usage, self.conversation.text_bytes() + received, took);
+        self.sink.emit(AgentEvent::ModelReply {
+            step,
+            content: reply.content.clone(),
+            reasoning: reply.reasoning.clone(),
+            tool_calls: reply.tool_calls.clone(),
+            finish_reason: reply.finish_reason.clone(),
+            usage: reply.usage,
+            duration_ms: millis(took),
+        });
+        Ok(reply)
+    }
+
+    /// Shortens old tool output when a known window is nearly full.
+    fn make_room(&mut self, step: u32) {
+        let estimated_tokens = self.conversation.text_bytes() as u64 / BYTES_PER_TOKEN;
+        let full =
+            self.window_tokens.is_some_and(|window| estimated_tokens as f64 > window as f64 * COMPACT_ABOVE);
+        if full {
+            self.compact(step, Pressure::OldResults);
+        }
+    }
+
+    fn compact(&mut self, step: u32, pressure: Pressure) -> bool {
+        let Some(done) = self.conversation.compact(pressure) else { return false };
+        self.sink.emit(AgentEvent::Compacted {
+            step,
+            shortened_results: done.shortened_results,
+            dropped_bytes: done.dropped_bytes,
+        });
+        true
+    }
+
+    fn prompt(&mut self, step: u32, text: String) {
+        self.sink.emit(AgentEvent::Prompted { step, text: text.clone() });
+        self.conversation.push_user(text);
+    }
+
+    fn answer_tool_name(&self) -> &str {
+        self.tools
+            .find(&self.settings.answer_tool)
+            .map_or(self.settings.answer_tool.as_str(), |tool| &tool.model_name)
+    }
+
+    fn outcome(&self, ending: Ending) -> Outcome {
+        let meter = &self.meter;
+        let (status, stop, answer, raw_answer, error) = match ending {
+            Ending::Answered { stop, answer, raw } => (Status::Answered, stop, Some(answer), Some(raw), None),
+            Ending::NoAnswer { stop, raw } => (Status::NoAnswer, stop, None, raw, None),
+            Ending::Failed { stop, failure } => (Status::Error, stop, None, None, Some(failure)),
+        };
+        if let Some(failure) = &error {
+            self.sink.emit(AgentEvent::Failed { failure: failure.clone() });
+        }
+        Outcome {
+            status,
+            stop,
+            answer,
+            raw_answer,
+            steps: meter.steps,
+            tool_calls: meter.tool_calls,
+            usage: meter.usage,
+            cost_usd: meter.cost_usd(),
+            timing: Timing {
+                wall: meter.elapsed().as_secs_f64(),
+                model: meter.model_time.as_secs_f64(),
+                tool: meter.tool_time.as_secs_f64(),
+            },
+            error,
+        }
+    }
+}
+
+/// What a model request offers besides the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    Tools,
+    Nothing,
+}
+
+struct RetryEvents<'a> {
+    step: u32,
+    sink: &'a dyn EventSink,
+}
+
+impl RetryObserver for RetryEvents<'_> {
+    fn retrying(&self, attempt: u32, reason: &str, wait: Duration) {
+        self.sink.emit(AgentEvent::ModelRetry {
+            step: self.step,
+            attempt,
+            reason: reason.to_owned(),
+            wait_ms: millis(wait),
+        });
+    }
+}
+
+/// Cancels a token at an instant, unless dropped before.
+struct CancelAt(tokio::task::JoinHandle<()>);
+
+impl CancelAt {
+    fn start(instant: Instant, token: &CancellationToken) -> Self {
+        let token = token.clone();
+        Self(tokio::spawn(async move {
+            tokio::time::sleep_until(instant).await;
+            token.cancel();
+        }))
+    }
+}
+
+impl Drop for CancelAt {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn first_messages(task: &Task, settings: &AgentSettings) -> Vec<Message> {
+    let mut question = task.question.clone();
+    let mut content = Vec::new();
+    if let Some(attachment) = &task.attachment {
+        question.push_str(&format!(
+            "\n\nThe file that belongs to this question is at {}",
+            attachment.sandbox_path
+        ));
+        content.extend(attached_image(attachment, settings).await.map(Part::Image));
+    }
+    content.insert(0, Part::Text { text: question });
+    vec![Message::System { content: settings.system_prompt.clone() }, Message::User { content }]
+}
+
+/// The attachment itself when it is a picture and the model takes pictures. One that cannot be read is left to
+/// the tools, which find it under its path all the same.
+async fn attached_image(attachment: &Attachment, settings: &AgentSettings) -> Option<Image> {
+    let extension = attachment.host_path.extension()?.to_str()?.to_ascii_lowercase();
+    let media_type = match extension.as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        _ => return None,
+    };
+    if !settings.takes(media_type) {
+        return None;
+    }
+    let bytes = tokio::fs::read(&attachment.host_path).await.ok()?;
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+    Some(Image { media_type: media_type.to_owned(), data })
+}
+
+fn explain(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::StepLimit => "The step limit of this task is reached.",
+        StopReason::TokenLimit => "The token budget of this task is used up.",
+        StopReason::CostLimit => "The money budget of this task is used up.",
+        StopReason::TimeLimit => "The time for this task is over.",
+        StopReason::ContextLimit => "The conversation no longer fits the context window.",
+        _ => "This is the last turn of this task.",
+    }
+}
+
+fn cancelled() -> Ending {
+    Ending::Failed {
+        stop: StopReason::Cancelled,
+        failure: Failure {
+            kind: FailureKind::Cancelled,
+            message: "cancelled before there was an answer".to_owned(),
+        },
+    }
+}
+
+fn failed(error: ModelError) -> Ending {
+    let kind = match &error {
+        ModelError::Refused(_) => FailureKind::ModelRefused,
+        ModelError::Request(_) | ModelError::ContextOverflow { .. } => FailureKind::RequestRejected,
+        ModelError::ContentRefused(_) => FailureKind::ContentRefused,
+        ModelError::Unavailable(_) => FailureKind::ModelUnavailable,
+        ModelError::Cancelled => return cancelled(),
+    };
+    Ending::Failed { stop: StopReason::Error, failure: Failure { kind, message: error.to_string() } }
+}

@@ -1,0 +1,287 @@
+//! A reply out of what a server sends: one object, or the chunks of a stream. Lenient in form, strict in one
+//! thing: a reply without a finish reason is no reply.
+
+use serde_json::Value;
+
+use super::classify::{Verdict, error_in_reply};
+use super::{ModelError, Reply};
+use crate::message::ToolCall;
+use crate::outcome::Usage;
+
+/// Gathers the pieces of one reply.
+#[derive(Debug, Default)]
+pub(super) struct ReplyBuilder {
+    content: String,
+    reasoning: String,
+    refusal: String,
+    calls: Vec<PartialCall>,
+    finish_reason: Option<String>,
+    usage: Usage,
+    model: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct PartialCall {
+    /// The server's own number for the call; fragments of one call share it.
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl ReplyBuilder {
+    /// Takes one chunk of a stream, or a whole reply: `delta` and `message` hold the same fields.
+    pub(super) fn add(&mut self, chunk: &Value) -> Result<(), Verdict> {
+        if chunk.get("error").is_some_and(|error| !error.is_null()) || chunk["object"] == "error" {
+            return Err(error_in_reply(chunk));
+        }
+        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = read_usage(usage);
+        }
+        if let Some(model) = chunk["model"].as_str() {
+            self.model = Some(model.to_owned());
+        }
+        let Some(choice) = chunk["choices"].get(0) else { return Ok(()) };
+        if let Some(error) = choice.get("error").filter(|error| !error.is_null()) {
+            return Err(error_in_reply(error));
+        }
+        let piece = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+        self.content.push_str(&text_of(&piece["content"]));
+        // The same thought under both names is one thought: OpenRouter sends both.
+        let thought = ["reasoning_content", "reasoning"]
+            .iter()
+            .map(|key| text_of(&piece[*key]))
+            .find(|text| !text.is_empty());
+        self.reasoning.push_str(&thought.unwrap_or_default());
+        self.refusal.push_str(&text_of(&piece["refusal"]));
+        for fragment in piece["tool_calls"].as_array().into_iter().flatten() {
+            self.add_call(fragment);
+        }
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            self.finish_reason = Some(reason.to_owned());
+        }
+        Ok(())
+    }
+
+    fn add_call(&mut self, fragment: &Value) {
+        let index = fragment["index"].as_u64();
+        let id = fragment["id"].as_str().unwrap_or("");
+        let function = &fragment["function"];
+        let name = function["name"].as_str().unwrap_or("");
+        // Fragments are told apart by index; without one by a new id; without both a name starts a new call.
+        let known = match index {
+            Some(_) => self.calls.iter().position(|call| {
+                call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
+            }),
+            None if !id.is_empty() => self.calls.iter().position(|call| call.id == id),
+            None if !name.is_empty() => None,
+            None => self.calls.len().checked_sub(1),
+        };
+        let position = known.unwrap_or_else(|| {
+            self.calls.push(PartialCall { index, ..PartialCall::default() });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[position];
+        if call.id.is_empty() {
+            call.id = id.to_owned();
+        }
+        // Some servers repeat the whole name in every fragment, others cut it in pieces.
+        if call.name != name {
+            call.name.push_str(name);
+        }
+        match &function["arguments"] {
+            Value::String(text) => call.arguments.push_str(text),
+            Value::Null => {}
+            // Ollama and its kin send an object where the API has text.
+            object => call.arguments.push_str(&object.to_string()),
+        }
+    }
+
+    /// The reply, once the body or stream has ended.
+    pub(super) fn finish(mut self) -> Result<Reply, Verdict> {
+        let Some(finish_reason) = self.finish_reason else {
+            return Err(Verdict::retry("the reply ended before its finish reason (cut off on the way)"));
+        };
+        if finish_reason == "error" {
+            return Err(Verdict::retry("the provider gave up in the middle of the reply"));
+        }
+        let silent = self.content.trim().is_empty() && self.calls.is_empty();
+        if silent && (finish_reason == "content_filter" || !self.refusal.is_empty()) {
+            let words =
+                if self.refusal.is_empty() { "finish reason `content_filter`" } else { &self.refusal };
+            return Err(Verdict::GiveUp(ModelError::ContentRefused(format!(
+                "the provider declined to answer: {words}"
+            ))));
+        }
+        self.calls.retain(|call| !(call.name.is_empty() && call.arguments.is_empty()));
+        Ok(Reply {
+            content: Some(self.content).filter(|content| !content.is_empty()),
+            reasoning: Some(self.reasoning).filter(|reasoning| !reasoning.is_empty()),
+            tool_calls: with_unique_ids(self.calls),
+            finish_reason,
+            usage: self.usage,
+            model: self.model,
+        })
+    }
+}
+
+/// Every call needs an id that no other call of the turn has: results are matched by it.
+fn with_unique_ids(calls: Vec<PartialCall>) -> Vec<ToolCall> {
+    let mut unique: Vec<ToolCall> = Vec::with_capacity(calls.len());
+    for (position, call) in calls.into_iter().enumerate() {
+        let taken = call.id.is_empty() || unique.iter().any(|earlier| earlier.id == call.id);
+        let id = if taken { format!("call_{position}_{:08x}", rand::random::<u32>()) } else { call.id };
+        unique.push(ToolCall { id, name: call.name, arguments: call.arguments });
+    }
+    unique
+}
+
+/// Text, or the text parts of a list of parts.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    let count = |pointers: &[&str]| {
+        pointers.iter().find_map(|pointer| usage.pointer(pointer).and_then(Value::as_u64)).unwrap_or(0)
+    };
+    Usage {
+        input_tokens: count(&["/prompt_tokens", "/input_tokens"]),
+        output_tokens: count(&["/completion_tokens", "/output_tokens"]),
+        cached_tokens: count(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"]),
+        reasoning_tokens: count(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn built(chunks: &[Value]) -> Result<Reply, Verdict> {
+        let mut builder = ReplyBuilder::default();
+        for chunk in chunks {
+            builder.add(chunk)?;
+        }
+        builder.finish()
+    }
+
+    fn delta(delta: Value) -> Value {
+        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+    }
+
+    fn end(reason: &str) -> Value {
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+    }
+
+    fn calls(chunks: &[Value]) -> Vec<(String, String, String)> {
+        let reply = built(chunks).unwrap();
+        reply.tool_calls.into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
+    }
+
+    #[test]
+    fn fragments_of_calls_are_joined_however_they_are_labelled() {
+        let fragment = |value: Value| delta(json!({"tool_calls": [value]}));
+        let expected = [
+            ("a".to_owned(), "bash".to_owned(), r#"{"x":1}"#.to_owned()),
+            ("b".to_owned(), "submit".to_owned(), "{}".to_owned()),
+        ];
+        let by_index = [
+            fragment(json!({"index": 0, "id": "a", "function": {"name": "bash", "arguments": "{\"x\""}})),
+            fragment(json!({"index": 1, "id": "b", "function": {"name": "submit", "arguments": "{}"}})),
+            fragment(json!({"index": 0, "function": {"arguments": ":1}"}})),
+            end("tool_calls"),
+        ];
+        let by_id = [
+            fragment(json!({"id": "a", "function": {"name": "bash", "arguments": "{\"x\""}})),
+            fragment(json!({"id": "a", "function": {"name": "bash", "arguments": ":1}"}})),
+            fragment(json!({"id": "b", "function": {"name": "submit", "arguments": {}}})),
+            end("tool_calls"),
+        ];
+        let same_index = [
+            fragment(json!({"index": 0, "id": "a", "function": {"name": "bash", "arguments": "{\"x\":1}"}})),
+            fragment(json!({"index": 0, "id": "b", "function": {"name": "submit", "arguments": "{}"}})),
+            end("tool_calls"),
+        ];
+        for chunks in [&by_index, &by_id, &same_index[..]] {
+            assert_eq!(calls(chunks), expected);
+        }
+    }
+
+    #[test]
+    fn calls_without_ids_get_their_own() {
+        let chunks = [
+            delta(json!({"tool_calls": [{"function": {"name": "bash", "arguments": "{"}}]})),
+            delta(json!({"tool_calls": [{"function": {"arguments": "}"}}]})),
+            delta(json!({"tool_calls": [{"function": {"name": "bash", "arguments": "{}"}}]})),
+            end("tool_calls"),
+        ];
+        let calls = calls(&chunks);
+        assert_eq!(calls.len(), 2);
+        assert!(
+            calls.iter().all(|(id, name, arguments)| !id.is_empty() && name == "bash" && arguments == "{}")
+        );
+        assert_ne!(calls[0].0, calls[1].0);
+    }
+
+    #[test]
+    fn a_whole_reply_is_read_like_a_stream_of_one() {
+        let reply = built(&[json!({
+            "model": "m-2026",
+            "choices": [{"message": {"content": [{"type": "text", "text": "hi"}], "reasoning": "hm"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3},
+                      "completion_tokens_details": {"reasoning_tokens": 2}},
+        })])
+        .unwrap();
+        assert_eq!(
+            reply,
+            Reply {
+                content: Some("hi".to_owned()),
+                reasoning: Some("hm".to_owned()),
+                tool_calls: Vec::new(),
+                finish_reason: "stop".to_owned(),
+                usage: Usage { input_tokens: 5, output_tokens: 7, cached_tokens: 3, reasoning_tokens: 2 },
+                model: Some("m-2026".to_owned()),
+            }
+        );
+    }
+
+    #[test]
+    fn a_reply_that_did_not_end_is_tried_again() {
+        for chunks in [
+            vec![],
+            vec![delta(json!({"content": "half"}))],
+            vec![json!({"choices": []})],
+            vec![json!({"error": {"message": "overloaded"}})],
+            vec![delta(json!({"content": "half"})), end("error")],
+        ] {
+            assert!(matches!(built(&chunks), Err(Verdict::Retry { .. })), "{chunks:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_not_an_answer() {
+        for chunks in [vec![end("content_filter")], vec![delta(json!({"refusal": "I cannot"})), end("stop")]]
+        {
+            assert!(
+                matches!(built(&chunks), Err(Verdict::GiveUp(ModelError::ContentRefused(_)))),
+                "{chunks:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn usage_after_the_last_choice_is_kept() {
+        let chunks = [
+            delta(json!({"content": "a"})),
+            end("stop"),
+            json!({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
+        ];
+        assert_eq!(built(&chunks).unwrap().usage.total(), 3);
+    }
+}

@@ -1,0 +1,171 @@
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use async_openai::error::OpenAIError;
+use async_openai::middleware::HttpRequestFactory;
+use bytes::BytesMut;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+
+/// Bytes of an error body that are read: enough for any provider's words, and a proxy's page stays out of memory.
+const ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// Bytes of a whole (not streamed) reply; the largest real ones are some hundred KiB.
+const REPLY_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// The one way to the network for model calls. It keeps what async-openai drops: the status, Retry-After and the
+/// body of a failure. It retries nothing: a reply can also fail after its status, so the retry stands above.
+#[derive(Clone)]
+pub(super) struct ModelService {
+    pub(super) client: reqwest::Client,
+    pub(super) delivery: Delivery,
+}
+
+/// How replies were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
+    Streamed,
+    Whole,
+}
+
+/// A request that got no usable reply.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum HttpFailure {
+    #[error("HTTP {status}: {body}")]
+    Status { status: u16, retry_after: Option<Duration>, body: String },
+    /// No reply at all: refused, reset, timed out, not resolved.
+    #[error("{0}")]
+    Transport(String),
+}
+
+impl From<HttpFailure> for OpenAIError {
+    fn from(failure: HttpFailure) -> Self {
+        OpenAIError::Boxed(Box::new(failure))
+    }
+}
+
+impl tower::Service<HttpRequestFactory> for ModelService {
+    type Response = reqwest::Response;
+    type Error = HttpFailure;
+    type Future = BoxFuture<'static, Result<reqwest::Response, HttpFailure>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
+        let client = self.client.clone();
+        let delivery = self.delivery;
+        Box::pin(async move {
+            let request = factory.build().await.map_err(|error| HttpFailure::Transport(error.to_string()))?;
+            let response =
+                client.execute(request).await.map_err(|error| HttpFailure::Transport(describe(&error)))?;
+            let status = response.status();
+            let content_type = header(response.headers(), CONTENT_TYPE.as_str()).unwrap_or("").to_owned();
+            if !status.is_success() || content_type.starts_with("text/html") {
+                let retry_after = retry_after(response.headers(), SystemTime::now());
+                // A page in place of a reply is a proxy or a wrong address, whatever its status says.
+                let status = if status.is_success() { 502 } else { status.as_u16() };
+                let body = read(response, ERROR_BODY_BYTES).await.unwrap_or_default();
+                return Err(HttpFailure::Status { status, retry_after, body });
+            }
+            if delivery == Delivery::Streamed && content_type.starts_with("application/json") {
+                return as_stream(response).await;
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// Some servers ignore `"stream": true` and send one JSON object: the same object as a stream of one event.
+async fn as_stream(response: reqwest::Response) -> Result<reqwest::Response, HttpFailure> {
+    let body = read(response, REPLY_BODY_BYTES).await.map_err(HttpFailure::Transport)?;
+    let one_line: String = body.split(['\n', '\r']).collect();
+    let events = format!("data: {one_line}\n\ndata: [DONE]\n\n");
+    http::Response::builder()
+        .header(CONTENT_TYPE, "text/event-stream")
+        .body(events)
+        .map(reqwest::Response::from)
+        .map_err(|error| HttpFailure::Transport(error.to_string()))
+}
+
+async fn read(response: reqwest::Response, limit_bytes: usize) -> Result<String, String> {
+    let mut body = BytesMut::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| describe(&error))?;
+        let room = limit_bytes.saturating_sub(body.len());
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if room <= chunk.len() {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// `Retry-After` in seconds (whole or not) or as a date, or the `retry-after-ms` that OpenAI sends.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    if let Some(millis) = header(headers, "retry-after-ms").and_then(|value| value.trim().parse::<f64>().ok())
+    {
+        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+    }
+    let value = header(headers, RETRY_AFTER.as_str())?.trim();
+    match value.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => {
+            httpdate::parse_http_date(value).ok().map(|date| date.duration_since(now).unwrap_or_default())
+        }
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// reqwest's own text stops at "error sending request"; the cause is what helps. URLs may hold keys: left out.
+pub(super) fn describe(error: &reqwest::Error) -> String {
+    let mut text = if error.is_timeout() {
+        "timed out".to_owned()
+    } else if error.is_connect() {
+        "could not connect".to_owned()
+    } else {
+        "connection failed".to_owned()
+    };
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if cause.source().is_none() {
+            text = format!("{text}: {cause}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_read_in_every_form() {
+        let now = httpdate::parse_http_date("Mon, 30 Nov 2026 10:00:00 GMT").unwrap();
+        for (name, value, expected) in [
+            ("retry-after", "7", Some(7.0)),
+            ("retry-after", "0.25", Some(0.25)),
+            ("retry-after", "Mon, 30 Nov 2026 10:00:09 GMT", Some(9.0)),
+            ("retry-after", "Mon, 30 Nov 2026 09:00:00 GMT", Some(0.0)),
+            ("retry-after-ms", "1500", Some(1.5)),
+            ("retry-after", "-3", None),
+            ("retry-after", "soon", None),
+            ("retry-after", "1e300", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            assert_eq!(
+                retry_after(&headers, now).map(|wait| wait.as_secs_f64()),
+                expected,
+                "{name}: {value}"
+            );
+        }
+    }
+}

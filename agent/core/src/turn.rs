@@ -1,0 +1,203 @@
+//! The tool calls of one turn: each is answered exactly once, whatever happens.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::event::{AgentEvent, EventSink};
+use crate::message::{Part, ToolCall};
+use crate::settings::AgentSettings;
+use crate::tools::{OfferedTool, ToolHost, ToolOutput, bound, validate};
+
+/// What a turn's calls came to.
+#[derive(Debug, Default)]
+pub(crate) struct TurnResults {
+    /// One for each call, in the order of the calls.
+    pub(crate) results: Vec<(String, Vec<Part>)>,
+    /// Of the first successful call of the answer tool.
+    pub(crate) answer: Option<Submitted>,
+    pub(crate) tool_time: Duration,
+}
+
+/// An answer that the answer tool took.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Submitted {
+    pub(crate) answer: String,
+    /// The argument as the model sent it.
+    pub(crate) raw: String,
+}
+
+/// Runs the calls of one turn.
+pub(crate) struct Turn<'a> {
+    pub(crate) step: u32,
+    pub(crate) tools: &'a ToolHost,
+    pub(crate) settings: &'a AgentSettings,
+    pub(crate) sink: &'a dyn EventSink,
+    /// Ends a call that runs; the calls after it are answered without being made.
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+impl Turn<'_> {
+    /// In order, but for neighbours that only read: those run at the same time.
+    pub(crate) async fn run(&self, calls: &[ToolCall]) -> TurnResults {
+        let planned: Vec<Planned> = calls.iter().map(|call| self.plan(call)).collect();
+        let mut turn = TurnResults::default();
+        for group in planned.chunk_by(|left, right| left.only_reads() && right.only_reads()) {
+            for done in join_all(group.iter().map(|planned| self.answer(planned))).await {
+                turn.tool_time += done.duration;
+                turn.answer = turn.answer.take().or(done.answer);
+                turn.results.push((done.call_id, done.content));
+            }
+        }
+        turn
+    }
+
+    fn plan<'c>(&'c self, call: &'c ToolCall) -> Planned<'c> {
+        let Some(tool) = self.tools.find(&call.name) else {
+            return Planned { call, step: Step::Refuse(self.unknown_tool(&call.name)) };
+        };
+        let step = match validate(&call.arguments, tool) {
+            Ok(arguments) => Step::Call(tool, arguments),
+            Err(reason) => {
+                Step::Refuse(format!("the arguments of `{}` were not accepted: {reason}", call.name))
+            }
+        };
+        Planned { call, step }
+    }
+
+    fn unknown_tool(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools.offered().iter().map(|tool| tool.model_name.as_str()).collect();
+        format!("there is no tool `{name}`; the tools are: {}", names.join(", "))
+    }
+
+    async fn answer(&self, planned: &Planned<'_>) -> Answered {
+        let call = planned.call;
+        let (tool, arguments) = match &planned.step {
+            Step::Refuse(reason) => return self.refuse(call, &call.name, reason),
+            Step::Call(tool, _) if self.cancel.is_cancelled() => {
+                return self.refuse(call, &tool.canonical, "not called: the time for this task is over");
+            }
+            Step::Call(tool, arguments) => (*tool, arguments),
+        };
+        self.sink.emit(AgentEvent::ToolStarted {
+            step: self.step,
+            call_id: call.id.clone(),
+            tool: tool.canonical.clone(),
+            arguments: Value::Object(arguments.clone()),
+        });
+        let output = self.tools.call(tool, arguments.clone(), self.cancel).await;
+        let answer = self.answer_of(tool, arguments, &output);
+        let (content, whole) = self.shown(&output);
+        self.sink.emit(AgentEvent::ToolResult {
+            step: self.step,
+            call_id: call.id.clone(),
+            tool: tool.canonical.clone(),
+            content: content.clone(),
+            is_error: output.is_error,
+            structured: output.structured,
+            whole,
+            duration_ms: millis(output.duration),
+        });
+        Answered { call_id: call.id.clone(), content, answer, duration: output.duration }
+    }
+
+    fn refuse(&self, call: &ToolCall, tool: &str, reason: &str) -> Answered {
+        let content = vec![Part::Text { text: format!("error: {reason}") }];
+        self.sink.emit(AgentEvent::ToolResult {
+            step: self.step,
+            call_id: call.id.clone(),
+            tool: tool.to_owned(),
+            content: content.clone(),
+            is_error: true,
+            structured: None,
+            whole: None,
+            duration_ms: 0,
+        });
+        Answered { call_id: call.id.clone(), content, answer: None, duration: Duration::ZERO }
+    }
+
+    /// A non-empty answer of a successful call of the answer tool: what the tool made of it, else what was sent.
+    fn answer_of(
+        &self,
+        tool: &OfferedTool,
+        arguments: &Map<String, Value>,
+        output: &ToolOutput,
+    ) -> Option<Submitted> {
+        if tool.canonical != self.settings.answer_tool || output.is_error {
+            return None;
+        }
+        let sent = arguments.get("answer").map(text_of).unwrap_or_default();
+        let structured =
+            output.structured.as_ref().and_then(|structured| structured.get("answer")).map(text_of);
+        let answer = structured.filter(|answer| !answer.trim().is_empty()).unwrap_or_else(|| sent.clone());
+        let answer = answer.trim().to_owned();
+        (!answer.is_empty()).then_some(Submitted { answer, raw: sent })
+    }
+
+    /// The output as the model gets it, and where the whole is kept when that is not all of it.
+    fn shown(&self, output: &ToolOutput) -> (Vec<Part>, Option<String>) {
+        let mut texts = Vec::new();
+        let mut images = Vec::new();
+        for part in &output.content {
+            match part {
+                Part::Text { text } => texts.push(text.as_str()),
+                Part::Image(image) if self.settings.takes(&image.media_type) => images.push(part.clone()),
+                Part::Image(image) => images.push(Part::Text {
+                    text: format!(
+                        "[an image, {}, about {} bytes, which this model cannot see; use a tool that reads it]",
+                        image.media_type,
+                        image.data.len() / 4 * 3
+                    ),
+                }),
+            }
+        }
+        let text = texts.join("\n");
+        let bounded = bound(&text, self.settings.result_bytes, None);
+        let whole = if bounded.dropped_bytes > 0 { self.sink.keep(&text) } else { None };
+        let mut content = Vec::with_capacity(1 + images.len());
+        if !bounded.text.is_empty() || images.is_empty() {
+            let text = if bounded.text.is_empty() { "(no output)".to_owned() } else { bounded.text };
+            content.push(Part::Text { text });
+        }
+        content.extend(images);
+        (content, whole)
+    }
+}
+
+struct Planned<'a> {
+    call: &'a ToolCall,
+    step: Step<'a>,
+}
+
+enum Step<'a> {
+    Call(&'a OfferedTool, Map<String, Value>),
+    /// Answered without a call, with words for the model.
+    Refuse(String),
+}
+
+impl Planned<'_> {
+    fn only_reads(&self) -> bool {
+        matches!(&self.step, Step::Call(tool, _) if tool.annotations.read_only)
+    }
+}
+
+struct Answered {
+    call_id: String,
+    content: Vec<Part>,
+    answer: Option<Submitted>,
+    duration: Duration,
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
