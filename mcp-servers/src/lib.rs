@@ -1,1 +1,9 @@
-//! The MCP servers that ship with gaia.
+//! The MCP servers that ship with gaia. Each binary is a few lines over [`serve::main`].
+
+pub mod arguments;
+pub mod bash;
+pub mod handler;
+pub mod schema;
+pub mod serve;
+pub mod submit;
+pub mod toolset;

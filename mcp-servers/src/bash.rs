@@ -1,0 +1,246 @@
+//! A shell in a container for any MCP client.
+
+mod args;
+mod describe;
+mod places;
+mod render;
+mod slot;
+mod terminal;
+mod tools;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gaia_sandbox::{Command, Engine, EngineError, Input, Sandbox, SandboxOptions};
+use rmcp::model::{CallToolResult, JsonObject, Tool};
+use tokio_util::sync::CancellationToken;
+
+pub use self::args::BashArgs;
+use self::places::Places;
+use self::slot::{Blueprint, SlotError};
+use crate::arguments::{ArgumentError, Arguments};
+use crate::serve::{ServeError, Start};
+use crate::toolset::{
+    Address, Addressing, Call, Caller, Identity, Removal, SessionId, Status, Toolset, failure,
+};
+
+/// The longest a command may run: what Claude Code allows, and every host's own limit can be set above it.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// Docker answers in milliseconds; one that does not is as good as absent.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Between two searches for containers whose owner died without a word.
+const REAP_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The bash server.
+pub struct Bash {
+    tools: Vec<Tool>,
+    places: Arc<Places>,
+    default_timeout: Duration,
+    memory_bytes: u64,
+}
+
+/// Connects to Docker and checks the image before anything is served; the first container starts in the background.
+pub async fn start(args: BashArgs) -> Result<Start<Bash>, ServeError> {
+    let options = args.options()?;
+    let attachments = args.attachments()?;
+    let engine = tokio::time::timeout(CONNECT_TIMEOUT, async {
+        let engine = Engine::connect().await?;
+        engine.image(&options.image).await?;
+        Ok::<_, EngineError>(engine)
+    })
+    .await
+    .map_err(|_elapsed| {
+        ServeError::Environment(format!("Docker did not answer within {} s", CONNECT_TIMEOUT.as_secs()))
+    })?
+    .map_err(environment)?;
+    if args.check {
+        check(&engine, &options).await?;
+        return Ok(Start::Done);
+    }
+    let tools = tools::all(&describe::bash(&args, &options, &attachments), options.network);
+    let memory_bytes = options.limits.memory_bytes;
+    let places = Arc::new(Places::new(
+        Arc::new(Blueprint { engine: engine.clone(), options }),
+        args.max_containers(),
+        args.idle_timeout(),
+    ));
+    if args.serve.http.is_none() {
+        places.prepare(&Caller::Process);
+    }
+    tokio::spawn(reap(engine));
+    tokio::spawn(Arc::clone(&places).end_idle());
+    Ok(Start::Serve(Bash { tools, places, default_timeout: args.default_timeout(), memory_bytes }))
+}
+
+fn environment(error: EngineError) -> ServeError {
+    ServeError::Environment(error.to_string())
+}
+
+/// One container from start to end, for people who set things up.
+async fn check(engine: &Engine, options: &SandboxOptions) -> Result<(), ServeError> {
+    let failed = |error: gaia_sandbox::SandboxError| ServeError::Environment(error.to_string());
+    let sandbox = Sandbox::start(engine, options).await.map_err(failed)?;
+    let command = Command::new("true", Duration::from_secs(30));
+    let ran = sandbox.run(command, |_progress| {}, &CancellationToken::new()).await;
+    sandbox.close().await.map_err(failed)?;
+    let output = ran.map_err(failed)?;
+    if output.exit_code != 0 {
+        return Err(ServeError::Environment(format!(
+            "`true` ended with {} in a container of image `{}`",
+            output.exit_code, options.image
+        )));
+    }
+    tracing::info!("ok: a container of image `{}` started, ran a command and is gone", options.image);
+    Ok(())
+}
+
+async fn reap(engine: Engine) {
+    let mut ticks = tokio::time::interval(REAP_INTERVAL);
+    loop {
+        ticks.tick().await;
+        match engine.reap().await {
+            Ok(reaped) if !reaped.removed.is_empty() => {
+                tracing::info!("removed {} containers whose owner is dead", reaped.removed.len());
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "failed to look for abandoned containers"),
+        }
+    }
+}
+
+impl Toolset for Bash {
+    fn identity(&self) -> Identity {
+        Identity {
+            name: "gaia-mcp-bash",
+            title: "Shell in a container",
+            instructions: "Runs commands in a Linux container that belongs to this client alone.".to_owned(),
+        }
+    }
+
+    fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    fn addressing(&self) -> Addressing {
+        Addressing::ByUrl
+    }
+
+    async fn call(&self, tool: &str, arguments: JsonObject, call: Call) -> CallToolResult {
+        let result = match tool {
+            tools::BASH => self.bash(arguments, &call).await,
+            other => Err(ToolError::Text(format!("the tool `{other}` is not implemented"))),
+        };
+        result.unwrap_or_else(|error| failure(error.to_string()))
+    }
+
+    fn session_ended(&self, session: SessionId) {
+        self.places.end(&Caller::Session(session));
+    }
+
+    async fn remove(&self, address: &Address) -> Removal {
+        self.places.remove(&Caller::Address(address.clone())).await
+    }
+
+    async fn close(&self) {
+        self.places.close().await;
+    }
+}
+
+/// The tool itself failed; the text is for the model.
+#[derive(Debug, thiserror::Error)]
+enum ToolError {
+    #[error(transparent)]
+    Arguments(#[from] ArgumentError),
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+    #[error(transparent)]
+    Sandbox(#[from] gaia_sandbox::SandboxError),
+    #[error("{0}")]
+    Text(String),
+}
+
+/// The arguments of `bash`, checked.
+struct BashCall {
+    command: String,
+    timeout: Duration,
+    input: Input,
+    restart: bool,
+}
+
+impl BashCall {
+    fn new(arguments: JsonObject, default_timeout: Duration) -> Result<Self, ToolError> {
+        let arguments = Arguments::new(arguments, &["command", "timeout", "stdin", "restart"])?;
+        let restart = arguments.flag("restart")?.unwrap_or(false);
+        let command = match arguments.text("command")? {
+            Some(command) => command,
+            None if restart => String::new(),
+            None => arguments.required_text("command")?,
+        };
+        if command.trim().is_empty() && !restart {
+            return Err(ToolError::Text(
+                "`command` is empty; give a shell command, or set `restart` for a fresh shell".to_owned(),
+            ));
+        }
+        let input = match arguments.text("stdin")? {
+            Some(text) => Input::Bytes(text.into_bytes()),
+            None => Input::Empty,
+        };
+        let timeout = arguments.seconds("timeout", MAX_TIMEOUT)?.unwrap_or(default_timeout);
+        Ok(Self { command, timeout, input, restart })
+    }
+}
+
+impl Bash {
+    async fn bash(&self, arguments: JsonObject, call: &Call) -> Result<CallToolResult, ToolError> {
+        let BashCall { command, timeout, input, restart } = BashCall::new(arguments, self.default_timeout)?;
+        let place = self.places.enter(&call.caller, &call.cancel).await?;
+        if restart {
+            place.unless_closed(place.sandbox().restart_shell()).await??;
+            if command.trim().is_empty() {
+                return Ok(render::restarted(place.take_reset()));
+            }
+        }
+        let text_bytes = command.len();
+        let status = call.status.clone();
+        tracing::debug!(text_bytes, timeout_s = timeout.as_secs(), "running a command");
+        let command = Command { text: command, timeout, input };
+        let run = place.sandbox().run(command, |progress| show(&status, &progress), &call.cancel);
+        let output = place.unless_closed(run).await??;
+        let circumstances =
+            render::Circumstances { timeout, memory_bytes: self.memory_bytes, reset: place.take_reset() };
+        Ok(render::output(&output, &circumstances))
+    }
+}
+
+fn show(status: &Status, progress: &gaia_sandbox::Progress) {
+    let line = terminal::clean(progress.last_line.as_bytes());
+    status.set(format!("{} bytes of output; last line: {line}", progress.total_bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parse(arguments: Value) -> Result<BashCall, String> {
+        let Value::Object(arguments) = arguments else { panic!("not an object") };
+        BashCall::new(arguments, Duration::from_secs(120)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_no_input_and_the_servers_timeout() {
+        let call = parse(json!({ "command": "ls" })).ok().unwrap();
+        assert_eq!((call.command.as_str(), call.timeout), ("ls", Duration::from_secs(120)));
+        assert_eq!((call.input, call.restart), (Input::Empty, false));
+    }
+
+    #[test]
+    fn restart_needs_no_command() {
+        assert!(parse(json!({ "restart": true })).is_ok());
+        assert!(parse(json!({ "restart": true, "command": "" })).is_ok());
+        assert_eq!(parse(json!({})).err().unwrap(), "`command` is missing; it is a string");
+        assert!(parse(json!({ "command": " " })).err().unwrap().contains("`command` is empty"));
+        assert!(parse(json!({ "command": "", "restart": false })).is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! The command line of `gaia-mcp-bash`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use gaia_sandbox::{Labels, Limits, Network, SandboxOptions};
+
+use super::MAX_TIMEOUT;
+use crate::serve::{ServeArgs, ServeError};
+
+/// MCP server that runs shell commands in a Docker container
+///
+/// Exit codes: 0 the client is gone or a signal came; 2 wrong command line; 4 no Docker or no image; 1 anything else.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct BashArgs {
+    /// Image the container is made from; it must be present
+    #[arg(long, value_name = "IMAGE")]
+    pub image: String,
+
+    /// Network of the container
+    #[arg(long, value_enum, default_value_t = NetworkArg::Off)]
+    pub network: NetworkArg,
+
+    /// Seconds a command may run when the call does not say, at most 600
+    #[arg(long, value_name = "N", default_value_t = 120,
+          value_parser = clap::value_parser!(u64).range(1..=MAX_TIMEOUT.as_secs()))]
+    pub timeout_sec: u64,
+
+    /// Memory of the container, without swap, such as 512m or 2g
+    #[arg(long, value_name = "SIZE", default_value = "2g", value_parser = parse_bytes)]
+    pub memory: u64,
+
+    /// Processors of the container, such as 1.5
+    #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = parse_cpus)]
+    pub cpus: f64,
+
+    /// Processes and threads of the container
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..))]
+    pub pids: u32,
+
+    /// OCI runtime known to Docker, such as runsc
+    #[arg(long, value_name = "NAME")]
+    pub runtime: Option<String>,
+
+    /// Folder shown read-only at /shared_files
+    #[arg(long, value_name = "DIR", env = "GAIA_FILES_DIR", hide_env_values = true)]
+    pub files_dir: Option<PathBuf>,
+
+    /// Run that the container is labelled with
+    #[arg(long, value_name = "ID", env = "GAIA_RUN_ID", hide_env_values = true)]
+    pub run_id: Option<String>,
+
+    /// Sample that the container is labelled with
+    #[arg(long, value_name = "ID", env = "GAIA_SAMPLE_ID", hide_env_values = true)]
+    pub sample_id: Option<String>,
+
+    /// Containers at the same time, over HTTP
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_containers: u16,
+
+    /// Seconds after which a container that nobody uses is removed, over HTTP
+    #[arg(long, value_name = "N", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..))]
+    pub idle_timeout_sec: u64,
+
+    /// Start one container, run `true` in it, remove it, and end
+    #[arg(long)]
+    pub check: bool,
+
+    #[command(flatten)]
+    pub serve: ServeArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NetworkArg {
+    /// No network but the container's own loopback
+    Off,
+    /// The internet, through Docker's bridge
+    On,
+}
+
+impl BashArgs {
+    pub(super) fn options(&self) -> Result<SandboxOptions, ServeError> {
+        let mut options = SandboxOptions::new(&self.image);
+        options.network = match self.network {
+            NetworkArg::Off => Network::Off,
+            NetworkArg::On => Network::On,
+        };
+        options.files_dir = self.files_dir()?;
+        options.limits =
+            Limits { memory_bytes: self.memory, cpus: self.cpus, processes: self.pids, ..Limits::default() };
+        // An empty variable is the usual way to unset one.
+        let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        options.labels = Labels { run: named(&self.run_id), sample: named(&self.sample_id) };
+        options.runtime = named(&self.runtime);
+        Ok(options)
+    }
+
+    fn files_dir(&self) -> Result<Option<PathBuf>, ServeError> {
+        let Some(dir) = self.files_dir.as_ref().filter(|dir| !dir.as_os_str().is_empty()) else {
+            return Ok(None);
+        };
+        // Docker takes absolute paths only.
+        let absolute = fs_err::canonicalize(dir).map_err(|error| ServeError::Usage(error.to_string()))?;
+        if !absolute.is_dir() {
+            return Err(ServeError::Usage(format!("--files-dir `{}` is not a folder", dir.display())));
+        }
+        Ok(Some(absolute))
+    }
+
+    /// Paths of the attachments as the model sees them, in order of name.
+    pub(super) fn attachments(&self) -> Result<Vec<String>, ServeError> {
+        let Some(dir) = self.files_dir()? else {
+            return Ok(Vec::new());
+        };
+        let unreadable = |error: std::io::Error| ServeError::Usage(error.to_string());
+        let mut paths = Vec::new();
+        for entry in fs_err::read_dir(dir).map_err(unreadable)? {
+            let name = entry.map_err(unreadable)?.file_name();
+            paths.push(format!("/shared_files/{}", name.to_string_lossy()));
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    pub(super) fn default_timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_sec)
+    }
+
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        // On stdio the container lives as long as its one client.
+        self.serve.http.map(|_address| Duration::from_secs(self.idle_timeout_sec))
+    }
+
+    pub(super) fn max_containers(&self) -> usize {
+        if self.serve.http.is_some() { usize::from(self.max_containers) } else { 1 }
+    }
+}
+
+/// A size as Docker writes it: a number with `k`, `m` or `g`, powers of 1024.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    /// Docker refuses less than 6 MiB, and nothing useful runs in less than this.
+    const MIN_MEMORY_BYTES: u64 = 64 << 20;
+    let lower = text.trim().to_ascii_lowercase();
+    let unit = lower.trim_end_matches("ib").trim_end_matches('b');
+    let (digits, shift) = match unit.as_bytes().last() {
+        Some(b'k') => (&unit[..unit.len() - 1], 10),
+        Some(b'm') => (&unit[..unit.len() - 1], 20),
+        Some(b'g') => (&unit[..unit.len() - 1], 30),
+        _ => (unit, 0),
+    };
+    let bytes = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or_else(|| "a size is a whole number with k, m or g, such as 512m".to_owned())?;
+    if bytes < MIN_MEMORY_BYTES { Err("at least 64m".to_owned()) } else { Ok(bytes) }
+}
+
+fn parse_cpus(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cpus) if (0.1..=1024.0).contains(&cpus) => Ok(cpus),
+        _ => Err("a number of processors from 0.1 to 1024".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_docker_reads_them() {
+        assert_eq!(parse_bytes("2g"), Ok(2 << 30));
+        assert_eq!(parse_bytes("512M"), Ok(512 << 20));
+        assert_eq!(parse_bytes("1GiB"), Ok(1 << 30));
+        assert_eq!(parse_bytes("134217728"), Ok(128 << 20));
+        for wrong in ["", "g", "-1g", "1.5g", "99999999999g", "1m", "1t"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn empty_variables_count_as_unset() {
+        let args = BashArgs::try_parse_from([
+            "gaia-mcp-bash",
+            "--image",
+            "x",
+            "--run-id",
+            "",
+            "--sample-id",
+            "",
+            "--files-dir",
+            "",
+        ])
+        .unwrap();
+        let options = args.options().unwrap();
+        assert_eq!((options.labels, options.files_dir), (Labels::default(), None));
+    }
+
+    #[test]
+    fn attachments_are_listed_by_the_path_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.xlsx", "a b.pdf"] {
+            fs_err::write(dir.path().join(name), "x").unwrap();
+        }
+        let path = dir.path().to_str().unwrap();
+        let args = BashArgs::try_parse_from(["gaia-mcp-bash", "--image", "x", "--files-dir", path]).unwrap();
+        assert_eq!(args.attachments().unwrap(), ["/shared_files/a b.pdf", "/shared_files/b.xlsx"]);
+        let absent =
+            BashArgs::try_parse_from(["gaia-mcp-bash", "--image", "x", "--files-dir", "/nonexistent"])
+                .unwrap();
+        assert!(absent.attachments().unwrap_err().to_string().contains("/nonexistent"));
+    }
+
+    #[test]
+    fn out_of_range_is_refused() {
+        for wrong in [["--timeout-sec", "601"], ["--timeout-sec", "0"], ["--cpus", "0"], ["--pids", "1"]] {
+            let args = ["gaia-mcp-bash", "--image", "x"].into_iter().chain(wrong);
+            assert!(BashArgs::try_parse_from(args).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! One client on stdin and stdout.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rmcp::service::{ServerInitializeError, ServiceExt};
+use rmcp::transport::io::stdio_pipes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+use super::ServeError;
+use crate::handler::Handler;
+use crate::toolset::Toolset;
+
+/// After stdin closed, calls in flight may still answer for this long (a pipe of requests wants its replies).
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(900);
+/// After that, or after a signal, cancelled calls may still say so.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Serves until stdin closes, stdout breaks or `stop` is cancelled.
+pub(super) async fn serve<T: Toolset>(toolset: Arc<T>, stop: CancellationToken) -> Result<(), ServeError> {
+    let closed = CancellationToken::new();
+    let broken = CancellationToken::new();
+    let (stdin, stdout) = stdio_pipes();
+    let transport = (
+        WatchedInput { input: stdin, closed: closed.clone() },
+        WatchedOutput { output: stdout, broken: broken.clone() },
+    );
+    let calls = CancellationToken::new();
+    let service = Handler::for_process(toolset).serve_with_ct(transport, calls.clone());
+    let mut served = tokio::spawn(async move {
+        match service.await {
+            Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
+            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    });
+    let ended = tokio::select! {
+        ended = &mut served => Some(ended),
+        () = stop.cancelled() => None,
+        () = broken.cancelled() => None,
+        () = closed.cancelled() => tokio::time::timeout(DRAIN_TIMEOUT, &mut served).await.ok(),
+    };
+    calls.cancel();
+    let ended = match ended {
+        Some(ended) => Some(ended),
+        None => tokio::time::timeout(CANCEL_TIMEOUT, &mut served).await.ok(),
+    };
+    match ended {
+        // Not ended in time: the process ends anyway.
+        None | Some(Ok(Ok(()))) => Ok(()),
+        Some(Ok(Err(reason))) => Err(ServeError::Unexpected(format!("the protocol failed: {reason}"))),
+        Some(Err(panic)) => Err(ServeError::Unexpected(format!("the protocol crashed: {panic}"))),
+    }
+}
+
+/// Says when the client has closed its end. rmcp itself only drains for five seconds without telling anyone.
+struct WatchedInput<R> {
+    input: R,
+    closed: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for WatchedInput<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let result = ready!(Pin::new(&mut this.input).poll_read(context, buffer));
+        if result.is_err() || buffer.filled().len() == before {
+            this.closed.cancel();
+        }
+        Poll::Ready(result)
+    }
+}
+
+/// Says when nobody reads our replies any more. rmcp logs such an error and goes on.
+struct WatchedOutput<W> {
+    output: W,
+    broken: CancellationToken,
+}
+
+impl<W> WatchedOutput<W> {
+    fn watch<V>(&self, polled: Poll<io::Result<V>>) -> Poll<io::Result<V>> {
+        if matches!(polled, Poll::Ready(Err(_))) {
+            self.broken.cancel();
+        }
+        polled
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for WatchedOutput<W> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.output).poll_write(context, buffer);
+        this.watch(polled)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.output).poll_flush(context);
+        this.watch(polled)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.output).poll_shutdown(context);
+        this.watch(polled)
+    }
+}
