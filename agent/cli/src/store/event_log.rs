@@ -1,6 +1,6 @@
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::artefact::{extension_of, store_artefact};
+use crate::config::Secrets;
 
 /// Appends the events of one sample to `events.jsonl`, each with its time. Pictures go to the sample's
 /// artefacts; in the line their data reads `file:<name>`.
 pub struct EventLog {
     attempt: u32,
     artefacts: PathBuf,
+    secrets: Arc<Secrets>,
     state: Mutex<State>,
 }
 
@@ -35,13 +37,13 @@ struct Line<'a> {
 
 impl EventLog {
     /// Opens the log for a new attempt. A line that a crash tore is cut off.
-    pub(super) fn open(path: &Path, artefacts: PathBuf) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, artefacts: PathBuf, secrets: Arc<Secrets>) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         cut_torn_lines(&mut file)?;
         file.rewind()?;
         let attempt = 1 + count_attempts(&mut file)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self { attempt, artefacts, state: Mutex::new(State { file, failure: None }) })
+        Ok(Self { attempt, artefacts, secrets, state: Mutex::new(State { file, failure: None }) })
     }
 
     /// Attempts count from 1 over all sessions of the run.
@@ -60,8 +62,7 @@ impl EventLog {
 
     fn append(&self, file: &mut File, mut event: AgentEvent) -> io::Result<()> {
         match &mut event {
-            AgentEvent::Started { attempt, messages, .. } => {
-                *attempt = self.attempt;
+            AgentEvent::Started { messages, .. } => {
                 for message in messages {
                     if let Message::User { content } | Message::Tool { content, .. } = message {
                         self.move_images(content)?;
@@ -71,10 +72,11 @@ impl EventLog {
             AgentEvent::ToolResult { content, .. } => self.move_images(content)?,
             _ => {}
         }
-        let mut line = serde_json::to_vec(&Line { time: OffsetDateTime::now_utc(), event: &event })?;
-        line.push(b'\n');
+        let line = serde_json::to_string(&Line { time: OffsetDateTime::now_utc(), event: &event })?;
+        let mut line = self.secrets.redact(&line).into_owned();
+        line.push('\n');
         // One write a line: a crash tears at most this one.
-        file.write_all(&line)
+        file.write_all(line.as_bytes())
     }
 
     fn move_images(&self, content: &mut [Part]) -> io::Result<()> {
@@ -98,6 +100,18 @@ impl EventSink for EventLog {
         {
             tracing::error!("{error}");
             state.failure = Some(error);
+        }
+    }
+
+    fn keep(&self, text: &str) -> Option<String> {
+        match store_artefact(&self.artefacts, "txt", self.secrets.redact(text).as_bytes()) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                tracing::error!("{error}");
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.failure.get_or_insert(error);
+                None
+            }
         }
     }
 }
@@ -169,8 +183,12 @@ mod tests {
 
     use super::*;
 
-    fn started() -> AgentEvent {
-        AgentEvent::Started { attempt: 1, tools: vec![], messages: vec![] }
+    fn started(attempt: u32) -> AgentEvent {
+        AgentEvent::Started { attempt, tools: vec![], messages: vec![] }
+    }
+
+    fn open(path: &Path) -> EventLog {
+        EventLog::open(path, path.with_file_name("files"), Arc::default()).unwrap()
     }
 
     fn lines(path: &Path) -> Vec<Value> {
@@ -182,9 +200,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         for attempt in 1..=3 {
-            let log = EventLog::open(&path, folder.path().join("files")).unwrap();
+            let log = open(&path);
             assert_eq!(log.attempt(), attempt);
-            log.emit(started());
+            log.emit(started(attempt));
             log.emit(AgentEvent::ModelCall { step: 1 });
             log.close().unwrap();
         }
@@ -206,7 +224,7 @@ mod tests {
     fn pictures_are_stored_once_outside_the_log() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let log = EventLog::open(&path, folder.path().join("files")).unwrap();
+        let log = open(&path);
         let image = Part::Image(Image { media_type: "image/png".into(), data: STANDARD.encode(b"picture") });
         for step in 1..=2 {
             log.emit(AgentEvent::ToolResult {
@@ -216,6 +234,7 @@ mod tests {
                 content: vec![image.clone()],
                 is_error: false,
                 structured: None,
+                whole: None,
                 duration_ms: 1,
             });
         }
@@ -232,13 +251,28 @@ mod tests {
         let log = EventLog {
             attempt: 1,
             artefacts: PathBuf::new(),
+            secrets: Arc::default(),
             state: Mutex::new(State {
                 file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
                 failure: None,
             }),
         };
-        log.emit(started());
+        log.emit(started(1));
         assert_eq!(log.close().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn no_secret_reaches_the_log_or_a_kept_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let mut secrets = Secrets::default();
+        secrets.insert("s3cret-key");
+        let log = EventLog::open(&path, folder.path().join("files"), Arc::new(secrets)).unwrap();
+        log.emit(AgentEvent::Prompted { step: 1, text: "key s3cret-key".into() });
+        let kept = log.keep("key s3cret-key").unwrap();
+        log.close().unwrap();
+        assert!(!fs::read_to_string(&path).unwrap().contains("s3cret"));
+        assert!(!fs::read_to_string(folder.path().join("files").join(kept)).unwrap().contains("s3cret"));
     }
 
     #[test]
@@ -246,7 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         fs::write(&path, [b"{\"type\":\"started\"}\n".as_slice(), &[0; 4096], b"\n"].concat()).unwrap();
-        EventLog::open(&path, folder.path().join("files")).unwrap();
+        open(&path);
         assert_eq!(fs::read(&path).unwrap(), b"{\"type\":\"started\"}\n");
     }
 
@@ -260,7 +294,7 @@ mod tests {
         ) {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("events.jsonl");
-            let log = EventLog::open(&path, folder.path().join("files")).unwrap();
+            let log = open(&path);
             for text in &texts {
                 log.emit(AgentEvent::Prompted { step: 1, text: text.clone() });
             }
@@ -271,7 +305,7 @@ mod tests {
             let whole = fs::read(&path).unwrap();
             let at = cut.index(whole.len() + 1);
             fs::write(&path, &whole[..at]).unwrap();
-            EventLog::open(&path, folder.path().join("files")).unwrap().close().unwrap();
+            open(&path).close().unwrap();
             let expected = whole[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |position| position + 1);
             prop_assert_eq!(fs::read(&path).unwrap(), &whole[..expected]);
         }

@@ -1,5 +1,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fs_err as fs;
 
@@ -7,6 +8,7 @@ use super::atomic_file::sync_folder;
 use super::event_log::EventLog;
 use super::format::{ARTEFACTS_FOLDER, EVENTS_FILE, RESULT_FILE};
 use super::{SampleResult, StoreError, write_atomically};
+use crate::config::Secrets;
 
 /// `samples/<task_id>/<epoch>`: what one sample did and how it ended.
 #[derive(Debug, Clone)]
@@ -24,9 +26,9 @@ impl SampleDirectory {
     }
 
     /// Opens the event log for one more attempt.
-    pub fn start_attempt(&self) -> Result<EventLog, StoreError> {
+    pub fn start_attempt(&self, secrets: Arc<Secrets>) -> Result<EventLog, StoreError> {
         fs::create_dir_all(&self.path)?;
-        Ok(EventLog::open(&self.path.join(EVENTS_FILE), self.path.join(ARTEFACTS_FOLDER))?)
+        Ok(EventLog::open(&self.path.join(EVENTS_FILE), self.path.join(ARTEFACTS_FOLDER), secrets)?)
     }
 
     /// Commits the outcome. After this the sample is never run again.
@@ -106,7 +108,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sample = SampleDirectory::new(folder.path().join("a/1"));
         assert_eq!(sample.result().unwrap(), None);
-        drop(sample.start_attempt().unwrap());
+        drop(sample.start_attempt(Arc::default()).unwrap());
         assert_eq!(sample.result().unwrap(), None, "events alone are no outcome");
         sample.commit(&result()).unwrap();
         assert_eq!(sample.result().unwrap(), Some(result()));

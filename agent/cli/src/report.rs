@@ -1,0 +1,18 @@
+//! What a run says: figures, the table, the report, the submission. Everything is computed from `run.json` and the
+//! `result.json` files, so it can be written again at any time.
+
+mod csv;
+mod figures;
+mod files;
+mod markdown;
+mod submission;
+mod table;
+#[cfg(test)]
+mod test_run;
+
+pub use csv::write_csv;
+pub use figures::{Figures, Metric, Subset};
+pub use files::write_files;
+pub use markdown::write_markdown;
+pub use submission::write_submission;
+pub use table::{REHEARSAL_NOTE, results_table};

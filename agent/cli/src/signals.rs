@@ -1,0 +1,71 @@
+//! Ctrl-C and SIGTERM: the first lets running samples finish, the second cancels them, the third gives up.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::console::Console;
+
+/// What the user asked for by signals, or what the run decided itself.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt {
+    /// Start nothing new, finish what runs.
+    pub drain: CancellationToken,
+    /// Give up what runs, in order.
+    pub cancel: CancellationToken,
+    /// Leave at once.
+    pub abandon: CancellationToken,
+}
+
+impl Interrupt {
+    /// Takes the signals over for the rest of the process.
+    pub fn listen(console: Console) -> std::io::Result<Self> {
+        let interrupt = Self::default();
+        let mut interrupts = signal(SignalKind::interrupt())?;
+        let mut terminations = signal(SignalKind::terminate())?;
+        let escalation = interrupt.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    Some(()) = interrupts.recv() => {}
+                    Some(()) = terminations.recv() => {}
+                    else => return,
+                }
+                console.warn(escalation.escalate());
+            }
+        });
+        Ok(interrupt)
+    }
+
+    /// One step up; returns what to tell the user.
+    fn escalate(&self) -> &'static str {
+        if !self.drain.is_cancelled() {
+            self.drain.cancel();
+            "stopping: running samples finish, no new one starts; once more cancels them"
+        } else if !self.cancel.is_cancelled() {
+            self.cancel.cancel();
+            "cancelling the running samples; `gaia resume` starts them anew; once more leaves at once"
+        } else {
+            self.abandon.cancel();
+            "leaving"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_signal_goes_one_step_further() {
+        let interrupt = Interrupt::default();
+        let state = |interrupt: &Interrupt| {
+            [&interrupt.drain, &interrupt.cancel, &interrupt.abandon].map(CancellationToken::is_cancelled)
+        };
+        interrupt.escalate();
+        assert_eq!(state(&interrupt), [true, false, false]);
+        interrupt.escalate();
+        assert_eq!(state(&interrupt), [true, true, false]);
+        interrupt.escalate();
+        assert_eq!(state(&interrupt), [true, true, true]);
+    }
+}
