@@ -277,3 +277,7 @@ fn reset(handle: OwnedFd) {
         let _ = connection.set_zero_linger();
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;
