@@ -1,0 +1,6 @@
+//! The scorers over every recorded outcome of the originals, and what holds for any input.
+
+mod official_properties;
+mod quasi_properties;
+mod statistics;
+mod vectors;
