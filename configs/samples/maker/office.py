@@ -64,7 +64,7 @@ def rota(path):
     from openpyxl.styles import PatternFill
     rnd = random.Random(17)
     shifts = {"Early": ("FFFFD966", 7.5), "Late": ("FF9DC3E6", 8), "Night": ("FFB4A7D6", 9.5)}
-    wages = {"Farid": 21.4, "Greta": 23.1, "Hugo": 19.8, "Imke": 22.6, "Jorge": 20.9}
+    wages = {"Farid": 21.4, "Greta": 23.4, "Hugo": 19.8, "Imke": 22.6, "Jorge": 20.9}
     wb = Workbook(); ws = wb.active; ws.title = "Rota"
     ws.append(["", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
     pay = {}
