@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gaia_sandbox_protocol::{Ending, Exit};
+
 /// Result of a command that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
@@ -46,6 +48,33 @@ impl Output {
     /// Bytes between head and tail that are not in this value.
     pub fn omitted_bytes(&self) -> u64 {
         self.total_bytes.saturating_sub((self.head.len() + self.tail.len()) as u64)
+    }
+}
+
+impl From<Exit> for Output {
+    fn from(exit: Exit) -> Self {
+        Self {
+            exit_code: exit.exit_code,
+            signal: (exit.signal != 0).then_some(exit.signal),
+            timed_out: exit.ending == Ending::TimedOut,
+            cancelled: exit.ending == Ending::Cancelled,
+            oom_killed: exit.oom_killed,
+            duration: Duration::from_micros(exit.duration_us),
+            total_bytes: exit.total_bytes,
+            total_lines: exit.total_lines,
+            head: exit.head,
+            tail: exit.tail,
+            spill_path: (!exit.spill_path.is_empty()).then_some(exit.spill_path),
+            spilled_bytes: exit.spilled_bytes,
+            cwd: exit.cwd,
+            processes_killed: exit.processes_killed,
+            background: exit
+                .background
+                .into_iter()
+                .map(|process| BackgroundProcess { pid: process.pid, name: process.name })
+                .collect(),
+            notes: exit.notes,
+        }
     }
 }
 

@@ -9,15 +9,24 @@
 //! everything and exits, and the engine removes the container. [`Engine::reap`] covers what this cannot.
 
 mod command;
+mod connection;
+mod container;
 mod engine;
 mod error;
+mod files;
+mod guest_program;
+mod labels;
 mod options;
+mod owner;
 mod sandbox;
+mod start;
+mod tasks;
 
 pub use command::{
     BackgroundProcess, Command, Input, Output, Progress, TaskId, TaskInfo, TaskOutput, TaskState,
 };
 pub use engine::{Engine, ImageInfo, LabelFilter, Reaped, SandboxContainer};
 pub use error::{EngineError, FileProblem, SandboxError};
+pub use files::{FileChunk, WriteMode};
 pub use options::{Labels, Limits, Network, SandboxOptions};
-pub use sandbox::{FileChunk, Sandbox, WriteMode};
+pub use sandbox::Sandbox;
