@@ -260,6 +260,9 @@ impl Connection {
 
     async fn failed(&self, error: ServiceError) -> Ended {
         match error {
+            ServiceError::McpError(error) if is_cut_stream(error.data.as_ref()) => {
+                Ended::Lost("closed the connection before its answer was complete".to_owned())
+            }
             ServiceError::McpError(error) => {
                 Ended::Refused(format!("{} (MCP error {})", error.message, error.code.0))
             }
@@ -353,6 +356,11 @@ fn describe_start(error: &ClientInitializeError, transport: &TransportSpec) -> S
         }
         error => format!("the handshake failed: {error}"),
     }
+}
+
+/// rmcp hands a stream that ended early to the caller as an error with this mark.
+fn is_cut_stream(data: Option<&Value>) -> bool {
+    data.is_some_and(|data| data.get("io.modelcontextprotocol/transportClosed").is_some())
 }
 
 /// An error and its innermost cause, which is the one that tells (such as "Connection refused").

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ErrorCode, ErrorData,
@@ -14,10 +15,14 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::listing::list_tools;
 use super::report::Reporter;
 use crate::event::NoticeLevel;
+
+/// For a second list of tools, which nobody waits for.
+const LIST_AGAIN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Our side of a connection: hears logs, progress and changes, and declines what needs a person or a model.
 /// Elicitation is declined and roots are empty by rmcp's own defaults; neither is advertised.
@@ -97,9 +102,9 @@ impl ClientHandler for Handler {
         if self.listing_again.swap(true, Ordering::Relaxed) {
             return;
         }
-        let now = list_tools(&context.peer).await;
+        let now = timeout(LIST_AGAIN_PATIENCE, list_tools(&context.peer)).await;
         self.listing_again.store(false, Ordering::Relaxed);
-        match now {
+        match now.unwrap_or_else(|_| Err("did not list them again in time".to_owned())) {
             Ok(listing) => {
                 let now: BTreeSet<String> = listing.tools.into_iter().map(|tool| tool.name).collect();
                 let names = |set: Vec<&String>| {

@@ -1,8 +1,13 @@
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+
+/// Attempts, after one and two seconds, to get back to the stream of an answer.
+const RECONNECTS: usize = 2;
 
 /// Hops of one request; rmcp's own limit.
 const REDIRECTS: usize = 10;
@@ -32,6 +37,10 @@ pub(super) fn transport(
         .custom_headers(custom)
         // A new session has lost its state, and a call must not be repeated behind the model's back.
         .reinit_on_expired_session(false);
+    // Without an end to it, a call whose stream breaks would be asked for again until its timeout.
+    let mut reconnect = ExponentialBackoff::default();
+    reconnect.max_times = Some(RECONNECTS);
+    config.retry_config = Arc::new(reconnect);
     if let Some(token) = bearer_token {
         config = config.auth_header(token);
     }

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult};
-use rmcp::service::Peer;
+use rmcp::model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult};
+use rmcp::service::{Peer, ServiceError};
 use serde_json::Value;
 
 use super::{HiddenTool, ServerTool, ToolAnnotations};
@@ -35,10 +35,6 @@ impl Unusable {
 
 /// Reads all pages. The error is a clause: what the server did instead.
 pub(super) async fn list_tools(peer: &Peer<RoleClient>) -> Result<Listing, String> {
-    // A server without tools may refuse to list them.
-    if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
-        return Ok(Listing::default());
-    }
     let mut listing = Listing::default();
     let mut names = BTreeSet::new();
     let mut cursors = BTreeSet::new();
@@ -51,8 +47,14 @@ pub(super) async fn list_tools(peer: &Peer<RoleClient>) -> Result<Listing, Strin
             params,
             extensions: Default::default(),
         });
-        let result =
-            peer.send_request(request).await.map_err(|error| format!("failed to list its tools: {error}"))?;
+        let result = match peer.send_request(request).await {
+            Ok(result) => result,
+            // A server that only has resources or prompts.
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                return Ok(listing);
+            }
+            Err(error) => return Err(format!("failed to list its tools: {error}")),
+        };
         let (entries, next) = page(result)?;
         for entry in entries {
             match entry {

@@ -41,10 +41,6 @@ impl Reporter {
         }
     }
 
-    pub(super) fn server(&self) -> &str {
-        &self.server
-    }
-
     /// Says what we observed ourselves; never suppressed.
     pub(super) fn announce(&self, level: NoticeLevel, text: &str) {
         (self.sink)(Notice { server: self.server.clone(), level, text: shorten(&self.redact(text)) });
