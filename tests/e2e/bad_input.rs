@@ -1,0 +1,161 @@
+//! What is wrong is said before any sample runs, with its exit code, and nothing is half-written.
+
+use gaia_tests::scripted::{Options, Script, ScriptedModel, turn};
+
+use crate::gaia::Desk;
+
+const SUBMIT: &str = r#"
+[mcp_servers.submit]
+command = "gaia-mcp-submit"
+"#;
+
+/// A config that would run, but for what a test adds to it.
+fn config(base_url: &str, servers: &str) -> String {
+    format!(
+        "[dataset]\npath = \"samples\"\n\n[model]\nname = \"m\"\nbase_url = \"{base_url}\"\n\n[agent]\nanswer_tool = \"submit/submit\"\n{servers}"
+    )
+}
+
+/// Runs `gaia run c.toml` on a good dataset and checks code, text, and that there is no trace of a run.
+async fn check(desk: Desk, config: &str, code: i32, words: &[&str]) {
+    desk.dataset(&[("t1", "What is one and one?", 1, "2")]);
+    desk.write("c.toml", config);
+    refused(&desk, code, words).await;
+}
+
+async fn refused(desk: &Desk, code: i32, words: &[&str]) {
+    let ended = desk.gaia(&["run", "c.toml"]).await;
+    assert_eq!(ended.code, code, "{ended:#?}");
+    for word in words {
+        assert!(ended.stderr.contains(word), "no `{word}` in:\n{}", ended.stderr);
+    }
+    assert!(ended.stdout.is_empty(), "{}", ended.stdout);
+    assert!(!desk.path().join("runs").exists(), "a runs folder was made");
+}
+
+const NOWHERE: &str = "http://127.0.0.1:9/v1";
+
+#[tokio::test]
+async fn bad_toml_is_shown_with_its_place_and_a_caret() {
+    check(Desk::new(), "[model]\nname = \"x\n", 2, &["c.toml:2:", "^"]).await;
+}
+
+#[tokio::test]
+async fn an_unknown_key_is_shown_with_its_place_and_the_key_that_was_meant() {
+    let text = config(NOWHERE, SUBMIT).replace("answer_tool", "max_stepz = 5\nanswer_tool");
+    check(Desk::new(), &text, 2, &["c.toml:9:1", "max_stepz", "^", "max_steps"]).await;
+}
+
+#[tokio::test]
+async fn a_wrong_type_is_shown_with_its_place() {
+    let text = config(NOWHERE, SUBMIT).replace("answer_tool", "max_steps = \"many\"\nanswer_tool");
+    check(Desk::new(), &text, 2, &["c.toml:9:", "^", "agent.max_steps"]).await;
+}
+
+#[tokio::test]
+async fn a_missing_key_variable_is_named() {
+    let text = config(NOWHERE, SUBMIT).replace("name = \"m\"", "name = \"m\"\napi_key_env = \"GAIA_TEST_NO_SUCH_KEY\"");
+    check(Desk::new(), &text, 2, &["GAIA_TEST_NO_SUCH_KEY"]).await;
+}
+
+#[tokio::test]
+async fn a_missing_variable_of_a_server_is_named_with_its_place() {
+    let text = config(NOWHERE, "\n[mcp_servers.submit]\ncommand = \"gaia-mcp-submit\"\nargs = [\"${NO_SUCH_THING}\"]\n");
+    check(Desk::new(), &text, 2, &["NO_SUCH_THING", "c.toml:"]).await;
+}
+
+#[tokio::test]
+async fn a_config_that_does_not_exist_is_named() {
+    let desk = Desk::new();
+    refused(&desk, 2, &["c.toml"]).await;
+}
+
+#[tokio::test]
+async fn a_dataset_without_metadata_says_what_was_looked_for() {
+    let desk = Desk::new();
+    desk.write("samples/readme.txt", "nothing here");
+    desk.write("c.toml", &config(NOWHERE, SUBMIT));
+    refused(&desk, 2, &["metadata.parquet", "metadata.jsonl", "samples"]).await;
+}
+
+#[tokio::test]
+async fn a_bad_row_is_named_by_file_line_and_task() {
+    let desk = Desk::new();
+    desk.write(
+        "samples/2023/validation/metadata.jsonl",
+        "{\"task_id\": \"a\", \"Question\": \"q\", \"Level\": 1, \"Final answer\": \"1\", \"file_name\": \"\"}\n{\"task_id\": \"b\", \"Question\": \"q\", \"Level\": 7, \"Final answer\": \"1\", \"file_name\": \"\"}\n",
+    );
+    desk.write("c.toml", &config(NOWHERE, SUBMIT));
+    refused(&desk, 2, &["metadata.jsonl", "2", "`b`", "7"]).await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_found_names_both_places() {
+    let text = config(NOWHERE, &format!("{SUBMIT}\n[mcp_servers.tool]\ncommand = \"no-such-mcp-server\"\n"));
+    check(Desk::new(), &text, 4, &["`tool`", "no-such-mcp-server", "PATH"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_at_its_start_is_shown_with_its_own_words() {
+    let server = "\n[mcp_servers.tool]\ncommand = \"sh\"\nargs = [\"-c\", \"echo the licence has expired >&2; exit 3\"]\n";
+    check(Desk::new(), &config(NOWHERE, &format!("{SUBMIT}{server}")), 4, &["`tool`", "the licence has expired", "3"]).await;
+}
+
+#[tokio::test]
+async fn an_allow_list_entry_that_matches_nothing_is_an_error_with_the_nearest_name() {
+    let server = SUBMIT.to_owned() + "enabled_tools = [\"submitt\"]\n";
+    check(Desk::new(), &config(NOWHERE, &server), 2, &["submitt", "`submit`"]).await;
+}
+
+#[tokio::test]
+async fn an_answer_tool_that_no_server_has_is_an_error() {
+    let text = config(NOWHERE, SUBMIT).replace("submit/submit", "submit/answer");
+    check(Desk::new(), &text, 2, &["submit/answer", "submit/submit"]).await;
+}
+
+const BASH: &str = "\n[mcp_servers.bash]\ncommand = \"gaia-mcp-bash\"\n";
+
+#[tokio::test]
+async fn without_docker_the_run_does_not_start() {
+    let desk = Desk::new().with_variable("DOCKER_HOST", "unix:///nonexistent/docker.sock");
+    let server = format!("{SUBMIT}{BASH}env = {{ DOCKER_HOST = \"${{DOCKER_HOST}}\" }}\n");
+    check(desk, &config(NOWHERE, &server), 4, &["`bash`", "/nonexistent/docker.sock", "Docker"]).await;
+}
+
+#[tokio::test]
+async fn an_absent_image_is_named_with_the_way_to_get_it() {
+    let server = format!("{SUBMIT}{BASH}args = [\"--image\", \"gaia-no-such-image:1\"]\n");
+    check(Desk::new(), &config(NOWHERE, &server), 4, &["gaia-no-such-image:1", "docker pull"]).await;
+}
+
+#[tokio::test]
+async fn a_model_endpoint_that_nobody_answers_ends_the_run_without_results_for_it() {
+    // Only a call shows it: the run starts, the sample errs, the exit code says that something is missing.
+    let desk = Desk::new();
+    desk.dataset(&[("t1", "What is one and one?", 1, "2")]);
+    desk.write("c.toml", &config(NOWHERE, SUBMIT).replace("name = \"m\"", "name = \"m\"\nmax_retries = 0"));
+    let ended = desk.gaia(&["run", "c.toml"]).await;
+    assert!([3, 4].contains(&ended.code), "{ended:#?}");
+    assert!(ended.stderr.contains("127.0.0.1:9") || ended.stderr.contains("connect"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_refused_key_stops_the_run_instead_of_burning_through_it() {
+    let script = Script::new().task("", [turn::submit("2")]);
+    let options = Options {
+        api_key: gaia_tests::scripted::ApiKey::Required("right".to_owned()),
+        ..Options::default()
+    };
+    let model = ScriptedModel::start(script, options).await.unwrap();
+    let desk = Desk::new().with_variable("WRONG_KEY", "wrong");
+    let rows: Vec<(String, String)> = (0..12).map(|n| (format!("t{n}"), format!("Question {n}?"))).collect();
+    let rows: Vec<(&str, &str, u8, &str)> = rows.iter().map(|(id, question)| (id.as_str(), question.as_str(), 1, "2")).collect();
+    desk.dataset(&rows);
+    let text = config(&model.base_url, SUBMIT).replace("name = \"m\"", "name = \"m\"\napi_key_env = \"WRONG_KEY\"");
+    desk.write("c.toml", &format!("{text}\n[run]\nconcurrency = 2\n"));
+    let ended = desk.gaia(&["run", "c.toml"]).await;
+    assert!([3, 4].contains(&ended.code), "{ended:#?}");
+    assert!(ended.stderr.contains("WRONG_KEY") || ended.stderr.contains("api_key_env"), "{}", ended.stderr);
+    assert!(model.stats().unauthorized <= 4, "{:?}", model.stats());
+    model.close().await;
+}

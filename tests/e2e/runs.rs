@@ -1,0 +1,305 @@
+//! Whole runs: the sample set against a scripted model that misbehaves, crashes, and what is left on disk.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use gaia_tests::scripted::{FaultRate, Options, Script, ScriptedModel, turn};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::gaia::{Desk, Ended, containers, json, results};
+
+fn configs() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs")
+}
+
+fn sample_config(base_url: &str) -> String {
+    format!(
+        r#"
+[dataset]
+path = "{}"
+
+[model]
+name = "scripted"
+base_url = "{base_url}"
+
+[agent]
+answer_tool = "submit/submit"
+
+[run]
+concurrency = 5
+
+[mcp_servers.bash]
+command = "gaia-mcp-bash"
+args = ["--image", "${{GAIA_SANDBOX_IMAGE}}", "--network", "off"]
+enabled_tools = ["bash"]
+
+[mcp_servers.submit]
+command = "gaia-mcp-submit"
+"#,
+        configs().join("samples").display()
+    )
+}
+
+async fn no_container_left(run: &Path) {
+    let id = run.file_name().unwrap().to_str().unwrap();
+    assert_eq!(containers("gaia.run", id).await, Vec::<String>::new(), "containers of run {id} are left");
+}
+
+/// No truth, in any form a file could hold, outside of `score`.
+fn truth_stays_out_of_events(run: &Path) {
+    for result in results(run) {
+        let (task, epoch) = (result["task_id"].as_str().unwrap(), &result["epoch"]);
+        let events = run.join("samples").join(task).join(epoch.to_string()).join("events.jsonl");
+        let text = fs_err::read_to_string(&events).unwrap();
+        assert!(!text.contains("Final answer") && !text.contains("\"truth\""), "{}", events.display());
+        for line in text.lines() {
+            let event: Value = serde_json::from_str(line).unwrap();
+            assert!(event["time"].is_string() && event["type"].is_string(), "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_sample_set_is_answered_in_spite_of_a_tenth_of_the_requests_failing() {
+    let script = Script::read(&configs().join("samples/rehearsal.jsonl")).unwrap();
+    let rates = ["429=0.04", "500=0.03", "cut=0.03"].map(|rate| rate.parse::<FaultRate>().unwrap());
+    let options = Options { faults: rates.to_vec(), retry_after_secs: 0, seed: 7, ..Options::default() };
+    let model = ScriptedModel::start(script.clone(), options).await.unwrap();
+    let desk = Desk::new();
+    desk.write("c.toml", &sample_config(&model.base_url));
+
+    let ended = desk.gaia(&["run", "c.toml", "--json"]).await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    let stats = model.stats();
+    model.close().await;
+    assert!(stats.violations.is_empty(), "{:#?}", stats.violations);
+    let faults: u64 = stats.faults.values().map(|count| u64::try_from(*count).unwrap()).sum();
+    assert!(faults >= 5, "too few faults to show anything: {:?}", stats.faults);
+
+    let run = desk.runs().pop().unwrap();
+    let results = results(&run);
+    assert_eq!(results.len(), script.tasks().len());
+    for result in &results {
+        assert_eq!(result["status"], "answered", "{result:#}");
+        assert_eq!(result["score"]["correct"], true, "{result:#}");
+    }
+    let printed: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(printed.is_object(), "{printed}");
+    truth_stays_out_of_events(&run);
+    no_container_left(&run).await;
+    for file in ["run.json", "report.md", "submission.jsonl"] {
+        assert!(run.join(file).is_file(), "no {file}");
+    }
+    let submission = fs_err::read_to_string(run.join("submission.jsonl")).unwrap();
+    assert_eq!(submission.lines().count(), results.len());
+    for line in submission.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert!(line["task_id"].is_string() && line["model_answer"].is_string(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_rehearsal_says_in_every_output_that_it_is_one() {
+    let desk = Desk::new();
+    let config = configs().join("rehearsal.toml");
+    let ended = desk.gaia(&["run", config.to_str().unwrap(), "--limit", "3"]).await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    let run = desk.runs().pop().unwrap();
+    assert!(ended.stdout.to_lowercase().contains("rehearsal"), "{}", ended.stdout);
+    for title in ["Model", "Dataset", "Metric", "Subset", "Num", "Score"] {
+        assert!(ended.stdout.contains(title), "no column {title}:\n{}", ended.stdout);
+    }
+    assert!(fs_err::read_to_string(run.join("report.md")).unwrap().to_lowercase().contains("rehearsal"));
+    assert_eq!(json(&run.join("run.json"))["rehearsal"], true);
+    let again = desk.gaia(&["report", "last"]).await;
+    assert_eq!(again.code, 0, "{again:#?}");
+    assert!(again.stdout.to_lowercase().contains("rehearsal"), "{}", again.stdout);
+    no_container_left(&run).await;
+}
+
+/// Questions that one turn answers, without a sandbox.
+fn quick(base_url: &str, concurrency: u32) -> String {
+    format!(
+        "[dataset]\npath = \"samples\"\n[model]\nname = \"scripted\"\nbase_url = \"{base_url}\"\nmax_retries = 1\n[agent]\nanswer_tool = \"submit/submit\"\n[run]\nconcurrency = {concurrency}\n[mcp_servers.submit]\ncommand = \"gaia-mcp-submit\"\n"
+    )
+}
+
+fn rows(count: usize) -> Vec<(String, String)> {
+    (0..count).map(|n| (format!("task-{n:02}"), format!("What is number {n:02}?"))).collect()
+}
+
+fn dataset(desk: &Desk, rows: &[(String, String)]) {
+    let level = |n: usize| u8::try_from(n % 3 + 1).unwrap();
+    let rows: Vec<(&str, &str, u8, &str)> = rows
+        .iter()
+        .enumerate()
+        .map(|(n, (id, question))| (id.as_str(), question.as_str(), level(n), "blue"))
+        .collect();
+    desk.dataset(&rows);
+}
+
+#[tokio::test]
+async fn a_wrong_or_missing_answer_stays_in_the_denominator() {
+    let rows = rows(4);
+    let script = Script::new()
+        .task(&rows[0].1, [turn::submit("blue")])
+        .task(&rows[1].1, [turn::submit("red")])
+        .with(gaia_tests::scripted::TaskScript::new(&rows[2].1, [turn::text("hm")]).repeat_last().forced_answer(" "))
+        .task(&rows[3].1, [turn::submit("blue").with_faults([gaia_tests::scripted::Fault::ServerError; 2])]);
+    let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    desk.write("c.toml", &quick(&model.base_url, 2));
+    let ended = desk.gaia(&["run", "c.toml"]).await;
+    model.close().await;
+    assert_eq!(ended.code, 3, "a sample ended in an error: {ended:#?}");
+    let run = desk.runs().pop().unwrap();
+    let mut outcomes: Vec<(String, String, bool)> = results(&run)
+        .iter()
+        .map(|result| {
+            let text = |key: &str| result[key].as_str().unwrap().to_owned();
+            (text("task_id"), text("status"), result["score"]["correct"].as_bool().unwrap())
+        })
+        .collect();
+    outcomes.sort();
+    let expected = [("task-00", "answered", true), ("task-01", "answered", false), ("task-02", "no_answer", false), ("task-03", "error", false)];
+    assert_eq!(outcomes, expected.map(|(id, status, correct)| (id.to_owned(), status.to_owned(), correct)));
+    assert!(ended.stdout.contains("0.25") || ended.stdout.contains("25.0"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn a_killed_run_is_resumed_without_repeating_a_finished_sample() {
+    let rows = rows(12);
+    let slow = rows.iter().fold(Script::new(), |script, (_, question)| {
+        script.task(question, [turn::submit("blue").with_latency_ms(150)])
+    });
+    let model = ScriptedModel::start(slow, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    desk.write("c.toml", &quick(&model.base_url, 2));
+
+    let mut child = desk.command(&["run", "c.toml"]).spawn().unwrap();
+    model.wait_until(|stats| stats.ok >= 5).await;
+    child.kill().await.unwrap();
+    let run = desk.runs().pop().unwrap();
+    let committed: Vec<String> =
+        results(&run).iter().map(|result| result["task_id"].as_str().unwrap().to_owned()).collect();
+    assert!(!committed.is_empty() && committed.len() < 12, "{committed:?}");
+
+    let ended = desk.gaia(&["resume", "last"]).await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    assert_eq!(results(&run).len(), 12);
+    assert_eq!(desk.runs().len(), 1);
+    let stats = model.stats();
+    for (id, question) in &rows {
+        let served: usize = stats.tasks[question].turns.values().map(|count| usize::try_from(*count).unwrap()).sum();
+        let most = if committed.contains(id) { 1 } else { 2 };
+        assert!(served <= most, "{id} was served {served} times");
+    }
+    model.close().await;
+}
+
+#[tokio::test]
+async fn the_first_interrupt_lets_running_samples_finish_and_a_resume_does_the_rest() {
+    let rows = rows(8);
+    let slow = rows.iter().fold(Script::new(), |script, (_, question)| {
+        script.task(question, [turn::submit("blue").with_latency_ms(400)])
+    });
+    let model = ScriptedModel::start(slow, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    desk.write("c.toml", &quick(&model.base_url, 2));
+    let child = desk.command(&["run", "c.toml"]).spawn().unwrap();
+    model.wait_until(|stats| stats.requests >= 3).await;
+    let pid = child.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let ended = Ended::from(child.wait_with_output().await.unwrap());
+    assert_eq!(ended.code, 3, "{ended:#?}");
+    let run = desk.runs().pop().unwrap();
+    let finished = results(&run).len();
+    assert!((1..8).contains(&finished), "{finished} finished");
+    let stats = model.stats();
+    assert_eq!(stats.tasks.values().map(|task| task.turns.len()).sum::<usize>(), finished, "a running sample was dropped");
+    let ended = desk.gaia(&["resume", "last"]).await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    assert_eq!(results(&run).len(), 8);
+    model.close().await;
+}
+
+#[tokio::test]
+async fn two_processes_cannot_work_on_one_run() {
+    let rows = rows(2);
+    let slow = rows.iter().fold(Script::new(), |script, (_, question)| {
+        script.task(question, [turn::submit("blue").with_latency_ms(3_000)])
+    });
+    let model = ScriptedModel::start(slow, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    desk.write("c.toml", &quick(&model.base_url, 2));
+    let child = desk.command(&["run", "c.toml"]).spawn().unwrap();
+    model.wait_until(|stats| stats.requests >= 1).await;
+    let second = desk.gaia(&["resume", "last"]).await;
+    assert_eq!(second.code, 2, "{second:#?}");
+    assert!(second.stderr.contains(&child.id().unwrap().to_string()), "the owner is not named: {}", second.stderr);
+    let first = Ended::from(child.wait_with_output().await.unwrap());
+    assert_eq!(first.code, 0, "{first:#?}");
+    model.close().await;
+}
+
+#[tokio::test]
+async fn secrets_are_in_no_file_and_no_output() {
+    let rows = rows(1);
+    let script = Script::new().task(&rows[0].1, [turn::submit("blue")]);
+    let key = "sk-gaia-test-5f1c9a";
+    let options = Options { api_key: gaia_tests::scripted::ApiKey::Required(key.to_owned()), ..Options::default() };
+    let model = ScriptedModel::start(script, options).await.unwrap();
+    let token = "token-gaia-test-77aa";
+    let desk = Desk::new().with_variable("MODEL_KEY", key).with_variable("SERVER_TOKEN", token);
+    dataset(&desk, &rows);
+    let text = quick(&model.base_url, 1).replace("max_retries", "api_key_env = \"MODEL_KEY\"\nmax_retries");
+    desk.write("c.toml", &format!("{text}env = {{ TOKEN = \"${{SERVER_TOKEN}}\" }}\n"));
+    let ended = desk.gaia(&["-vv", "run", "c.toml"]).await;
+    model.close().await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    let mut texts = vec![ended.stdout, ended.stderr];
+    let mut folders = vec![desk.path().join("runs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs_err::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                texts.push(String::from_utf8_lossy(&fs_err::read(&path).unwrap()).into_owned());
+            }
+        }
+    }
+    assert!(texts.len() > 5);
+    for text in texts {
+        assert!(!text.contains(key) && !text.contains(token), "a secret is in:\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn pairs_are_scored_line_by_line_as_the_vectors_say() {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scorer/tests/vectors/scorer_vectors.jsonl");
+    let desk = Desk::new();
+    let mut command = desk.command(&["score", "--pairs", vectors.to_str().unwrap()]);
+    let mut child = command.stderr(Stdio::inherit()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let expected = fs_err::read_to_string(&vectors).unwrap();
+    let mut count = 0;
+    for wanted in expected.lines() {
+        let wanted: Value = serde_json::from_str(wanted).unwrap();
+        let line = lines.next_line().await.unwrap().expect("a line for each pair");
+        let scored: Value = serde_json::from_str(&line).unwrap();
+        for key in ["pred", "truth", "correct", "kind"] {
+            assert_eq!(scored[key], wanted[key], "{key} of {wanted}");
+        }
+        assert!(scored["reason"].is_string(), "{scored}");
+        count += 1;
+    }
+    assert_eq!(lines.next_line().await.unwrap(), None);
+    assert!(count > 20_000, "{count} vectors");
+    assert!(child.wait().await.unwrap().success());
+}

@@ -1,0 +1,194 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
+use gaia_agent::tools::{Protocol, Scope, ServerSpec, ToolHost, TransportSpec};
+use gaia_agent::{AgentEvent, AgentSettings, Budget, EventSink, Message, Outcome, Part, Task};
+use gaia_tests::scripted::{Options, Script, ScriptedModel};
+use tokio_util::sync::CancellationToken;
+
+/// A program of the workspace, beside the test's own folder.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let folder = own.parent().and_then(Path::parent).unwrap();
+    let path = folder.join(name);
+    assert!(
+        path.is_file(),
+        "`{}` is not built; run `cargo build --workspace --bins` before the tests",
+        path.display()
+    );
+    path
+}
+
+/// The image that tests start containers from.
+pub(crate) fn sandbox_image() -> String {
+    let recorded = || {
+        let file = fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.env")).ok()?;
+        let line = file.lines().find_map(|line| line.strip_prefix("GAIA_SANDBOX_IMAGE="))?;
+        Some(line.trim_matches('"').to_owned())
+    };
+    ["GAIA_TEST_IMAGE", "GAIA_SANDBOX_IMAGE"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok())
+        .or_else(recorded)
+        .unwrap_or_else(|| "python:3.11".to_owned())
+}
+
+pub(crate) fn stdio_server(name: &str, program_name: &str, args: &[&str]) -> ServerSpec {
+    ServerSpec {
+        name: name.to_owned(),
+        transport: TransportSpec::Stdio {
+            command: program(program_name).display().to_string(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: BTreeMap::new(),
+            cwd: None,
+        },
+        scope: Scope::Sample,
+        enabled_tools: None,
+        disabled_tools: Vec::new(),
+        startup_timeout: Duration::from_secs(60),
+        tool_timeout: Duration::from_secs(120),
+        required: true,
+        protocol: Protocol::Auto,
+    }
+}
+
+pub(crate) fn submit_server() -> ServerSpec {
+    stdio_server("submit", "gaia-mcp-submit", &[])
+}
+
+pub(crate) fn bash_server() -> ServerSpec {
+    let mut spec = stdio_server("bash", "gaia-mcp-bash", &["--image", &sandbox_image(), "--network", "off"]);
+    spec.enabled_tools = Some(vec!["bash".to_owned()]);
+    spec
+}
+
+pub(crate) fn settings() -> AgentSettings {
+    AgentSettings {
+        max_steps: 20,
+        answer_tool: "submit/submit".to_owned(),
+        sample_timeout: Duration::from_secs(120),
+        budget: Budget::default(),
+        result_bytes: gaia_agent::tools::DEFAULT_RESULT_BYTES,
+        context_window_tokens: None,
+        accepted_media: Vec::new(),
+        system_prompt: "You answer questions.".to_owned(),
+    }
+}
+
+pub(crate) fn chat(base_url: &str, stream: bool) -> ChatCompletions {
+    ChatCompletions::new(ChatSettings {
+        name: "scripted".to_owned(),
+        base_url: base_url.to_owned(),
+        api_key: None,
+        stream,
+        parallel_tool_calls: None,
+        reasoning_field: None,
+        params: serde_json::Map::new(),
+        request_timeout: Duration::from_secs(30),
+        idle_timeout: Duration::from_secs(2),
+        max_retries: 4,
+    })
+    .unwrap()
+}
+
+/// Everything that one task left behind.
+pub(crate) struct Worked {
+    pub(crate) outcome: Outcome,
+    pub(crate) events: Vec<AgentEvent>,
+    pub(crate) model: ScriptedModel,
+}
+
+impl Worked {
+    /// The results of tool calls as the model saw them, in order.
+    pub(crate) fn results(&self) -> Vec<(String, bool)> {
+        let results = self.events.iter().filter_map(|event| match event {
+            AgentEvent::ToolResult { content, is_error, .. } => Some((text_of(content), *is_error)),
+            _ => None,
+        });
+        results.collect()
+    }
+
+    pub(crate) fn prompts(&self) -> Vec<&str> {
+        let prompts = self.events.iter().filter_map(|event| match event {
+            AgentEvent::Prompted { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        prompts.collect()
+    }
+
+    pub(crate) fn answer(&self) -> Option<&str> {
+        self.outcome.answer.as_deref()
+    }
+
+    /// Ends the model, which must not have seen a request that breaks the protocol.
+    pub(crate) async fn close(self) {
+        let stats = self.model.stats();
+        self.model.close().await;
+        assert!(stats.violations.is_empty(), "requests broke the protocol: {:#?}", stats.violations);
+        assert_eq!(
+            self.events.iter().filter(|event| matches!(event, AgentEvent::Finished { .. })).count(),
+            1
+        );
+        assert!(
+            matches!(self.events.last(), Some(AgentEvent::Finished { outcome }) if *outcome == self.outcome)
+        );
+    }
+}
+
+pub(crate) fn text_of(content: &[Part]) -> String {
+    let texts = content.iter().map(|part| match part {
+        Part::Text { text } => text.as_str(),
+        Part::Image(_) => "[image]",
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Works on the question `q` with the given script and servers.
+pub(crate) async fn work(script: Script, specs: &[ServerSpec], settings: &AgentSettings) -> Worked {
+    work_with(script, Options::default(), specs, settings, true).await
+}
+
+pub(crate) async fn work_with(
+    script: Script,
+    options: Options,
+    specs: &[ServerSpec],
+    settings: &AgentSettings,
+    stream: bool,
+) -> Worked {
+    let model = ScriptedModel::start(script, options).await.unwrap();
+    let tools = ToolHost::start(specs, &[], &BTreeMap::new(), Arc::new(|_| {}), Some(&settings.answer_tool))
+        .await
+        .unwrap();
+    let task = Task { id: "t".to_owned(), question: QUESTION.to_owned(), attachment: None, attempt: 1 };
+    let sink = Recorder::default();
+    let chat = chat(&model.base_url, stream);
+    let outcome =
+        gaia_agent::run_task(&task, &chat, &tools, settings, &sink, &CancellationToken::new()).await;
+    tools.close().await;
+    let events = std::mem::take(&mut *sink.events.lock().unwrap());
+    Worked { outcome, events, model }
+}
+
+pub(crate) const QUESTION: &str = "What is the colour of the boat?";
+
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) events: Mutex<Vec<AgentEvent>>,
+}
+
+impl EventSink for Recorder {
+    fn emit(&self, event: AgentEvent) {
+        self.events.lock().unwrap().push(event);
+    }
+}
+
+/// The system prompt and question, as the first event tells them.
+pub(crate) fn first_messages(events: &[AgentEvent]) -> &[Message] {
+    match events.first() {
+        Some(AgentEvent::Started { messages, .. }) => messages,
+        other => panic!("the first event is {other:?}"),
+    }
+}
