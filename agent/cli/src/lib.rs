@@ -1,15 +1,21 @@
 //! The orchestrator around the agent loop: dataset, scheduling, run store, scoring, reports, commands.
 
 pub mod args;
+pub mod command;
 pub mod config;
 pub mod console;
 pub mod dataset;
 pub mod environment;
 pub mod exit_code;
+pub mod model_server;
+pub mod preflight;
 pub mod progress;
 pub mod prompt;
 pub mod report;
+pub mod sample;
 pub mod schedule;
 pub mod scoring;
+pub mod session;
 pub mod signals;
 pub mod store;
+pub mod work;

@@ -1,1 +1,67 @@
-fn main() {}
+//! `gaia`: parse, dispatch, and one place that turns an error into an exit code.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use clap::Parser;
+use gaia::args::Arguments;
+use gaia::command::{Surroundings, dispatch};
+use gaia::console::{Chatter, Console};
+use gaia::environment::Environment;
+use gaia::exit_code::{self, CommandError, CommandResult};
+use tracing_subscriber::EnvFilter;
+
+/// Variable with a filter for the log on stderr, in the syntax of tracing.
+const LOG_VARIABLE: &str = "GAIA_LOG";
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let console = Console::new(if arguments.quiet { Chatter::Quiet } else { Chatter::Normal });
+    let environment = Environment::of_process();
+    start_log(&arguments, &environment, &console);
+    match run(arguments, environment, console.clone()) {
+        Ok(code) => ExitCode::from(code),
+        // Whoever read our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(exit_code::SUCCESS),
+        Err(error) => {
+            console.warn(&error.to_string());
+            ExitCode::from(error.exit_code)
+        }
+    }
+}
+
+fn run(arguments: Arguments, environment: Environment, console: Console) -> CommandResult {
+    let surroundings = Surroundings { environment, working_dir: std::env::current_dir()?, console };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(dispatch(arguments.command, &surroundings));
+    // Whatever still runs has been given up: nothing waits for it.
+    runtime.shutdown_background();
+    result
+}
+
+fn start_log(arguments: &Arguments, environment: &Environment, console: &Console) {
+    let level = match (arguments.quiet, arguments.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "warn,gaia=info,gaia_agent=info,gaia_sandbox=info",
+        (false, _) => "info,gaia=debug,gaia_agent=debug,gaia_sandbox=debug",
+    };
+    let filter = environment.get_filled(LOG_VARIABLE).unwrap_or(level);
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|error| {
+        console.warn(&format!("warning: `{LOG_VARIABLE}` is no filter: {error}"));
+        EnvFilter::new(level)
+    });
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(console.clone())
+        .init();
+}
+
+fn is_broken_pipe(error: &CommandError) -> bool {
+    error
+        .error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -90,9 +90,14 @@ impl SampleProgress {
         match event {
             AgentEvent::ModelCall { step } => self.bar.set_message(format!("step {step}  model")),
             AgentEvent::ModelRetry { step, wait_ms, .. } => {
-                self.bar.set_message(format!("step {step}  model failed, next try in {:.0} s", *wait_ms as f64 / 1e3));
+                self.bar.set_message(format!(
+                    "step {step}  model failed, next try in {:.0} s",
+                    *wait_ms as f64 / 1e3
+                ));
             }
-            AgentEvent::ToolStarted { step, tool, .. } => self.bar.set_message(format!("step {step}  {tool}")),
+            AgentEvent::ToolStarted { step, tool, .. } => {
+                self.bar.set_message(format!("step {step}  {tool}"))
+            }
             AgentEvent::LimitReached { step, .. } => self.bar.set_message(format!("step {step}  last call")),
             _ => {}
         }

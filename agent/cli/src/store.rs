@@ -18,8 +18,8 @@ use std::path::PathBuf;
 pub use event_log::EventLog;
 pub use find::find_run;
 pub use format::{
-    DatasetRecord, HostFacts, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey, SampleResult,
-    SampleScore, SampleTiming, Session,
+    DatasetRecord, HostFacts, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey,
+    SampleResult, SampleScore, SampleTiming, Session,
 };
 pub use lock::RunLock;
 pub use run_directory::{RunDirectory, SampleEntry};
@@ -65,8 +65,9 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
         model: "some-model".to_owned(),
         started: time::macros::datetime!(2025-03-01 10:11:12 UTC),
         ended: None,
-        config: serde_json::json!({}),
+        config: toml::Table::new(),
         config_path: None,
+        config_base: PathBuf::from("."),
         dataset: DatasetRecord {
             name: "samples".to_owned(),
             path: PathBuf::from("samples"),
@@ -80,7 +81,12 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
         },
         epochs: 1,
         tools: vec!["bash/bash".to_owned(), "submit/submit".to_owned()],
-        host: HostFacts { os: "linux".to_owned(), architecture: "x86_64".to_owned(), cpus: 2, docker_version: None },
+        host: HostFacts {
+            os: "linux".to_owned(),
+            architecture: "x86_64".to_owned(),
+            cpus: 2,
+            docker_version: None,
+        },
         sessions: Vec::new(),
         totals: None,
     }

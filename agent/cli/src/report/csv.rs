@@ -11,7 +11,8 @@ pub fn write_csv(out: &mut dyn Write, run: &RunDirectory, record: &RunRecord) ->
     write!(out, "{HEADER}\r\n")?;
     for entry in run.entries(record) {
         let entry = entry?;
-        let identity = [entry.planned.task_id.clone(), entry.epoch.to_string(), entry.planned.level.to_string()];
+        let identity =
+            [entry.planned.task_id.clone(), entry.epoch.to_string(), entry.planned.level.to_string()];
         let rest = match &entry.result {
             None => {
                 let mut cells = vec![String::new(); HEADER.split(',').count() - identity.len()];
@@ -53,7 +54,11 @@ fn name_of(value: &impl serde::Serialize) -> String {
 }
 
 fn quoted(cell: &str) -> Cow<'_, str> {
-    if cell.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")).into() } else { cell.into() }
+    if cell.contains(['"', ',', '\r', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\"")).into()
+    } else {
+        cell.into()
+    }
 }
 
 #[cfg(test)]
@@ -64,7 +69,8 @@ mod tests {
     #[test]
     fn every_row_has_every_column() {
         let runs = tempfile::tempdir().unwrap();
-        let (run, record, _lock) = stored_run(runs.path(), &[(1, Ending::Correct), (2, Ending::Error), (3, Ending::Missing)]);
+        let (run, record, _lock) =
+            stored_run(runs.path(), &[(1, Ending::Correct), (2, Ending::Error), (3, Ending::Missing)]);
         let mut text = Vec::new();
         write_csv(&mut text, &run, &record).unwrap();
         let text = String::from_utf8(text).unwrap();

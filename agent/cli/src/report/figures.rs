@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use gaia_agent::{Status, Usage};
+use gaia_agent::Status;
 use gaia_scorer::quasi;
 use gaia_scorer::statistics::{Interval, Proportion};
 use serde::Serialize;
@@ -163,8 +163,11 @@ mod tests {
         .collect();
         let figures = figures(&endings);
         let official = &figures.metrics[0];
-        let shown: Vec<_> =
-            official.subsets.iter().map(|subset| (subset.name.as_str(), subset.num, subset.correct)).collect();
+        let shown: Vec<_> = official
+            .subsets
+            .iter()
+            .map(|subset| (subset.name.as_str(), subset.num, subset.correct))
+            .collect();
         assert_eq!(
             shown,
             [

@@ -47,7 +47,11 @@ fn write_head(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io:
         if figures.epochs == 1 { "" } else { "s" },
         record.dataset.fingerprint
     )?;
-    writeln!(out, "- Tools: {}", record.tools.iter().map(|tool| format!("`{tool}`")).collect::<Vec<_>>().join(", "))?;
+    writeln!(
+        out,
+        "- Tools: {}",
+        record.tools.iter().map(|tool| format!("`{tool}`")).collect::<Vec<_>>().join(", ")
+    )?;
     writeln!(out, "- Started: {}", time_text(Some(record.started)))?;
     writeln!(out, "- Ended: {}", time_text(record.ended))?;
     writeln!(
@@ -69,9 +73,16 @@ fn write_head(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io:
     if let Some(steps) = figures.mean_steps_correct {
         writeln!(out, "- Steps of correct samples, mean: {steps:.1}")?;
     }
-    writeln!(out, "- Program: gaia {} on {} {}", record.program_version, record.host.os, record.host.architecture)?;
+    writeln!(
+        out,
+        "- Program: gaia {} on {} {}",
+        record.program_version, record.host.os, record.host.architecture
+    )?;
     writeln!(out, "\n## Results\n")?;
-    writeln!(out, "| Model | Dataset | Metric | Subset | Num | Score | 95% CI |\n|---|---|---|---|---:|---:|---:|")?;
+    writeln!(
+        out,
+        "| Model | Dataset | Metric | Subset | Num | Score | 95% CI |\n|---|---|---|---|---:|---:|---:|"
+    )?;
     for row in rows(figures) {
         writeln!(out, "| {} |", row.map(|text| cell(&text, usize::MAX)).join(" | "))?;
     }

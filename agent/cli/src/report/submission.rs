@@ -17,7 +17,11 @@ struct Line<'a> {
 
 /// Writes the answers of the first epoch, every requested task exactly once. A task without an answer has the empty
 /// text: the leaderboard divides by the lines it gets.
-pub fn write_submission(out: &mut dyn Write, run: &RunDirectory, record: &RunRecord) -> Result<(), StoreError> {
+pub fn write_submission(
+    out: &mut dyn Write,
+    run: &RunDirectory,
+    record: &RunRecord,
+) -> Result<(), StoreError> {
     for entry in run.entries(record).take(record.dataset.samples.len()) {
         let entry = entry?;
         let answered = entry.result.as_ref().filter(|result| result.status == Status::Answered);
@@ -47,9 +51,13 @@ mod tests {
         record.epochs = 2;
         let mut text = Vec::new();
         write_submission(&mut text, &run, &record).unwrap();
-        let lines: Vec<Value> =
-            String::from_utf8(text).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let answers: Vec<_> = lines.iter().map(|line| (line["task_id"].clone(), line["model_answer"].clone())).collect();
+        let lines: Vec<Value> = String::from_utf8(text)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let answers: Vec<_> =
+            lines.iter().map(|line| (line["task_id"].clone(), line["model_answer"].clone())).collect();
         let expected = [("task-0", "42"), ("task-1", ""), ("task-2", ""), ("task-3", "")];
         assert_eq!(answers, expected.map(|(task, answer)| (Value::from(task), Value::from(answer))));
         assert_eq!(lines[0]["reasoning_trace"], "FINAL ANSWER: 42");

@@ -9,7 +9,7 @@ model. Every answer still came out of real tool calls.";
 /// The results for people: one row a level and overall, for each metric.
 pub fn results_table(figures: &Figures) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header(["Model", "Dataset", "Metric", "Subset", "Num", "Score", "95% CI"]);
     for row in rows(figures) {
         table.add_row(row);
@@ -29,7 +29,8 @@ pub fn results_table(figures: &Figures) -> String {
 pub(super) fn rows(figures: &Figures) -> Vec<[String; 7]> {
     let dash = || "–".to_owned();
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
-    let rows = figures.metrics.iter().flat_map(|metric| metric.subsets.iter().map(move |subset| (metric, subset)));
+    let rows =
+        figures.metrics.iter().flat_map(|metric| metric.subsets.iter().map(move |subset| (metric, subset)));
     rows.map(|(metric, subset)| {
         [
             shown_model(figures),
@@ -38,9 +39,9 @@ pub(super) fn rows(figures: &Figures) -> Vec<[String; 7]> {
             subset.name.clone(),
             subset.num.to_string(),
             subset.score.map_or_else(dash, percent),
-            subset
-                .interval
-                .map_or_else(dash, |interval| format!("{}–{}", percent(interval.low), percent(interval.high))),
+            subset.interval.map_or_else(dash, |interval| {
+                format!("{}–{}", percent(interval.low), percent(interval.high))
+            }),
         ]
     })
     .collect()

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use crate::scoring::score_answer;
 use crate::store::{
-    PlannedSample, RunDirectory, RunLock, RunRecord, SampleEntry, SampleKey, SampleResult, SampleTiming, test_record,
+    PlannedSample, RunDirectory, RunLock, RunRecord, SampleEntry, SampleKey, SampleResult, SampleTiming,
+    test_record,
 };
 
 /// How a sample of a test ended.
@@ -37,7 +38,8 @@ impl Arbitrary for Ending {
 
 pub(crate) fn record_of(endings: &[(u8, Ending)]) -> RunRecord {
     let ids: Vec<String> = (0..endings.len()).map(|index| format!("task-{index}")).collect();
-    let samples: Vec<_> = ids.iter().map(String::as_str).zip(endings.iter().map(|(level, _)| *level)).collect();
+    let samples: Vec<_> =
+        ids.iter().map(String::as_str).zip(endings.iter().map(|(level, _)| *level)).collect();
     test_record(&samples)
 }
 
@@ -47,7 +49,10 @@ pub(crate) fn entry(task_id: &str, level: u8, ending: Ending) -> SampleEntry {
 }
 
 /// A run on the disk; its samples are `task-0` and so on.
-pub(crate) fn stored_run(runs: &std::path::Path, endings: &[(u8, Ending)]) -> (RunDirectory, RunRecord, RunLock) {
+pub(crate) fn stored_run(
+    runs: &std::path::Path,
+    endings: &[(u8, Ending)],
+) -> (RunDirectory, RunRecord, RunLock) {
     let record = record_of(endings);
     let (run, lock) = RunDirectory::create(runs, &record).unwrap();
     for (index, (level, ending)) in endings.iter().enumerate() {

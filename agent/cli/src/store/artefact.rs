@@ -35,7 +35,9 @@ pub(super) fn extension_of(media_type: &str) -> &str {
         other => other
             .rsplit('/')
             .next()
-            .filter(|subtype| (1..=8).contains(&subtype.len()) && subtype.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+            .filter(|subtype| {
+                (1..=8).contains(&subtype.len()) && subtype.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            })
             .unwrap_or("bin"),
     }
 }

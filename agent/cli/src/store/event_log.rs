@@ -22,7 +22,8 @@ pub struct EventLog {
 }
 
 struct State {
-    file: File,
+    /// Absent once the log is closed: a server's last words may come later and have no place then.
+    file: Option<File>,
     /// The first failed write: later events are dropped, since a log with a hole explains nothing.
     failure: Option<io::Error>,
 }
@@ -43,7 +44,7 @@ impl EventLog {
         file.rewind()?;
         let attempt = 1 + count_attempts(&mut file)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self { attempt, artefacts, secrets, state: Mutex::new(State { file, failure: None }) })
+        Ok(Self { attempt, artefacts, secrets, state: Mutex::new(State { file: Some(file), failure: None }) })
     }
 
     /// Attempts count from 1 over all sessions of the run.
@@ -52,11 +53,12 @@ impl EventLog {
     }
 
     /// Puts the log on the disk. Fails if any event could not be written.
-    pub fn close(self) -> io::Result<()> {
-        let State { file, failure } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match failure {
-            Some(error) => Err(error),
-            None => file.sync_all(),
+    pub fn close(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match (state.failure.take(), state.file.take()) {
+            (Some(error), _) => Err(error),
+            (None, Some(file)) => file.sync_all(),
+            (None, None) => Ok(()),
         }
     }
 
@@ -96,7 +98,8 @@ impl EventSink for EventLog {
     fn emit(&self, event: AgentEvent) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.failure.is_none()
-            && let Err(error) = self.append(&mut state.file, event)
+            && let Some(file) = &mut state.file
+            && let Err(error) = self.append(file, event)
         {
             tracing::error!("{error}");
             state.failure = Some(error);
@@ -130,9 +133,12 @@ fn cut_torn_lines(file: &mut File) -> io::Result<()> {
         let body = tail.strip_suffix(b"\n").unwrap_or(&tail);
         match body.iter().rposition(|byte| *byte == b'\n') {
             Some(_) | None if start == 0 || body.contains(&b'\n') => {
-                let line_start = body.iter().rposition(|byte| *byte == b'\n').map_or(0, |position| position + 1);
+                let line_start =
+                    body.iter().rposition(|byte| *byte == b'\n').map_or(0, |position| position + 1);
                 let whole = tail.ends_with(b"\n");
-                if tail.is_empty() || (whole && serde_json::from_slice::<serde::de::IgnoredAny>(&body[line_start..]).is_ok()) {
+                if tail.is_empty()
+                    || (whole && serde_json::from_slice::<serde::de::IgnoredAny>(&body[line_start..]).is_ok())
+                {
                     break;
                 }
                 kept = start + line_start as u64;
@@ -253,7 +259,7 @@ mod tests {
             artefacts: PathBuf::new(),
             secrets: Arc::default(),
             state: Mutex::new(State {
-                file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
+                file: Some(OpenOptions::new().write(true).open("/dev/full").unwrap()),
                 failure: None,
             }),
         };

@@ -23,9 +23,10 @@ pub fn find_run(name: &str, runs: &Path) -> Result<PathBuf, StoreError> {
     };
     match matching.as_slice() {
         [id] => Ok(runs.join(id)),
-        [] if ids.is_empty() => {
-            Err(StoreError::NotFound(format!("there is no run in `{}`; name another folder with --out", runs.display())))
-        }
+        [] if ids.is_empty() => Err(StoreError::NotFound(format!(
+            "there is no run in `{}`; name another folder with --out",
+            runs.display()
+        ))),
         [] => {
             let newest: Vec<_> = ids.iter().rev().take(LISTED_RUNS).map(String::as_str).collect();
             Err(StoreError::NotFound(format!(
@@ -80,7 +81,8 @@ mod tests {
     #[test]
     fn takes_a_unique_prefix_an_exact_id_and_last() {
         let folder = runs(&["20250101T000000Z-a", "20250101T000000Z-ab", "20250202T000000Z-c"]);
-        let find = |name: &str| find_run(name, folder.path()).map(|path| path.file_name().unwrap().to_owned());
+        let find =
+            |name: &str| find_run(name, folder.path()).map(|path| path.file_name().unwrap().to_owned());
         assert_eq!(find("202502").unwrap(), "20250202T000000Z-c");
         assert_eq!(find("20250101T000000Z-a").unwrap(), "20250101T000000Z-a");
         assert_eq!(find("last").unwrap(), "20250202T000000Z-c");

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use gaia_agent::{Failure, Status, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use time::OffsetDateTime;
 
 /// Version of the run directory as a whole, kept in `run.json`.
@@ -32,10 +31,12 @@ pub struct RunRecord {
     /// When the last session ended; absent while one works or after a crash.
     #[serde(with = "time::serde::rfc3339::option")]
     pub ended: Option<OffsetDateTime>,
-    /// The effective config without secrets.
-    pub config: Value,
-    /// The file the config was read from; relative paths in the config are resolved beside it.
+    /// The effective config without secrets, variables unexpanded.
+    pub config: toml::Table,
+    /// The file the config was read from.
     pub config_path: Option<PathBuf>,
+    /// The folder that relative paths of the config belong to.
+    pub config_base: PathBuf,
     pub dataset: DatasetRecord,
     pub epochs: u32,
     /// Canonical names of the tools that were offered.

@@ -7,8 +7,8 @@ use super::atomic_file::sync_folder;
 use super::format::{RUN_FILE, SAMPLES_FOLDER};
 use super::sample_directory::folder_name;
 use super::{
-    PlannedSample, RUN_FORMAT_VERSION, RunLock, RunRecord, SampleDirectory, SampleKey, SampleResult, StoreError,
-    write_atomically,
+    PlannedSample, RUN_FORMAT_VERSION, RunLock, RunRecord, SampleDirectory, SampleKey, SampleResult,
+    StoreError, write_atomically,
 };
 
 /// One run on the disk.
@@ -55,7 +55,8 @@ impl RunDirectory {
 
     pub fn record(&self) -> Result<RunRecord, StoreError> {
         let path = self.path.join(RUN_FILE);
-        let damaged = |error: serde_json::Error| StoreError::Damaged { path: path.clone(), reason: error.to_string() };
+        let damaged =
+            |error: serde_json::Error| StoreError::Damaged { path: path.clone(), reason: error.to_string() };
         // The version first: only then is it known which fields there are.
         let value: serde_json::Value = serde_json::from_slice(&fs::read(&path)?).map_err(damaged)?;
         match value.get("format_version").and_then(serde_json::Value::as_u64) {

@@ -67,7 +67,8 @@ impl SampleDirectory {
 pub(super) fn folder_name(task_id: &str) -> String {
     let mut name = String::with_capacity(task_id.len());
     for (position, byte) in task_id.bytes().enumerate() {
-        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && position > 0);
+        let plain =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && position > 0);
         if plain {
             name.push(char::from(byte));
         } else {
@@ -133,8 +134,19 @@ mod tests {
         assert_eq!(
             fields,
             [
-                "task_id", "epoch", "level", "status", "answer", "raw_answer", "steps", "tool_calls", "usage",
-                "cost_usd", "timing", "score", "error"
+                "task_id",
+                "epoch",
+                "level",
+                "status",
+                "answer",
+                "raw_answer",
+                "steps",
+                "tool_calls",
+                "usage",
+                "cost_usd",
+                "timing",
+                "score",
+                "error"
             ]
         );
     }

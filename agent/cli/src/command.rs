@@ -1,0 +1,88 @@
+//! The commands: one module each, every one returns an exit code.
+
+mod call;
+mod clean;
+mod completions;
+mod dataset;
+mod doctor;
+mod export;
+mod report;
+mod resume;
+mod run;
+mod schema;
+mod score;
+mod tools;
+
+use std::path::PathBuf;
+
+use crate::args::{Command, ConfigArguments};
+use crate::config::{self, Loaded, Override, Purpose, Sources};
+use crate::console::Console;
+use crate::environment::Environment;
+use crate::exit_code::{CommandError, CommandResult};
+use crate::store::{RunDirectory, RunRecord, find_run};
+
+/// Where a command runs.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    pub environment: Environment,
+    pub working_dir: PathBuf,
+    pub console: Console,
+}
+
+/// Does what the command line says.
+pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandResult {
+    match command {
+        Command::Run(arguments) => run::run(arguments, surroundings).await,
+        Command::Resume(arguments) => resume::resume(arguments, surroundings).await,
+        Command::Score(arguments) => score::score(arguments, surroundings),
+        Command::Report(arguments) => report::report(arguments, surroundings),
+        Command::Export(arguments) => export::export(arguments, surroundings),
+        Command::Tools(arguments) => tools::tools(arguments, surroundings).await,
+        Command::Call(arguments) => call::call(arguments, surroundings).await,
+        Command::Dataset(command) => dataset::dataset(command, surroundings),
+        Command::Doctor(arguments) => doctor::doctor(arguments, surroundings).await,
+        Command::Clean(arguments) => clean::clean(arguments, surroundings).await,
+        Command::Schema => schema::schema(surroundings),
+        Command::Completions { shell } => completions::completions(shell, surroundings),
+    }
+}
+
+impl Surroundings {
+    fn load(
+        &self,
+        arguments: &ConfigArguments,
+        mut overrides: Vec<Override>,
+        purpose: Purpose,
+    ) -> CommandResult<Loaded> {
+        overrides.extend(set_overrides(&arguments.set));
+        let loaded = config::load(&Sources {
+            file: arguments.config.as_deref(),
+            overrides: &overrides,
+            environment: &self.environment,
+            working_dir: &self.working_dir,
+            purpose,
+        })
+        .map_err(CommandError::usage)?;
+        for warning in &loaded.warnings {
+            self.console.warn(&format!("warning: {warning}"));
+        }
+        Ok(loaded)
+    }
+}
+
+fn set_overrides(set: &[(String, String)]) -> impl Iterator<Item = Override> + '_ {
+    set.iter().map(|(key, value)| Override {
+        flag: "--set".to_owned(),
+        key: key.clone(),
+        value: value.clone(),
+    })
+}
+
+/// A stored run that the user named.
+fn open_run(name: &str, runs: &std::path::Path) -> CommandResult<(RunDirectory, RunRecord)> {
+    let path = find_run(name, runs).map_err(CommandError::usage)?;
+    let run = RunDirectory::open(&path);
+    let record = run.record().map_err(CommandError::usage)?;
+    Ok((run, record))
+}

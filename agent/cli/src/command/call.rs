@@ -1,0 +1,71 @@
+use std::io::Read;
+
+use gaia_agent::Part;
+use gaia_agent::tools::{ToolOutput, bound};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::Surroundings;
+use super::tools::start_all;
+use crate::args::{CallArguments, ConfigArguments};
+use crate::config::Purpose;
+use crate::exit_code::{self, CommandError, CommandResult};
+
+pub(super) async fn call(arguments: CallArguments, surroundings: &Surroundings) -> CommandResult {
+    let config = ConfigArguments { config: Some(arguments.config), set: arguments.set };
+    let loaded = surroundings.load(&config, Vec::new(), Purpose::Tools)?;
+    let text = match arguments.arguments.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            text
+        }
+        text => text.to_owned(),
+    };
+    let values = serde_json::from_str(&text).map_err(|error| {
+        CommandError::usage(anyhow::Error::from(error).context("the arguments are no JSON object"))
+            .with_hint(r#"such as '{"command": "ls"}'"#)
+    })?;
+    let (host, _files) = start_all(&loaded).await?;
+    let output = match host.find(&arguments.tool) {
+        Some(tool) => Ok(host.call(tool, values, &CancellationToken::new()).await),
+        None => {
+            let names: Vec<_> = host.offered().iter().map(|tool| tool.canonical.as_str()).collect();
+            let names = names.join(", ");
+            Err(CommandError::usage(anyhow::anyhow!(
+                "there is no tool `{}`; the tools are {names}",
+                arguments.tool
+            )))
+        }
+    };
+    host.close().await;
+    let output = output?;
+    let text =
+        if arguments.json { as_json(&output)? } else { as_text(&output, loaded.config.agent.result_bytes) };
+    surroundings.console.print(&text)?;
+    Ok(if output.is_error { exit_code::TOOL } else { exit_code::SUCCESS })
+}
+
+/// What the model would be shown, images described.
+fn as_text(output: &ToolOutput, limit_bytes: usize) -> String {
+    let parts: Vec<String> = output
+        .content
+        .iter()
+        .map(|part| match part {
+            Part::Text { text } => text.clone(),
+            Part::Image(image) => {
+                format!("[an image, {}, about {} bytes]", image.media_type, image.data.len() / 4 * 3)
+            }
+        })
+        .collect();
+    bound(&parts.join("\n"), limit_bytes, None).text
+}
+
+fn as_json(output: &ToolOutput) -> CommandResult<String> {
+    Ok(serde_json::to_string_pretty(&json!({
+        "content": output.content,
+        "structured": output.structured,
+        "is_error": output.is_error,
+        "duration_ms": u64::try_from(output.duration.as_millis()).unwrap_or(u64::MAX),
+    }))?)
+}

@@ -1,0 +1,200 @@
+use std::path::{Path, PathBuf};
+
+use gaia_agent::tools::{ServerSpec, TransportSpec};
+use gaia_sandbox::{Engine, EngineError};
+use serde::Serialize;
+
+use super::Surroundings;
+use crate::args::DoctorArguments;
+use crate::config::{Loaded, Purpose};
+use crate::dataset;
+use crate::environment::SANDBOX_IMAGE;
+use crate::exit_code::{self, CommandResult};
+
+/// The image that the bash server uses when nothing names another.
+const DEFAULT_IMAGE: &str = "python:3.11";
+
+/// One thing that a run needs.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    /// What was found; for a failure with the way out.
+    detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// A run will not start.
+    Fail,
+    /// Not needed by this config, or not to be found out.
+    Skipped,
+}
+
+pub(super) async fn doctor(arguments: DoctorArguments, surroundings: &Surroundings) -> CommandResult {
+    let mut checks = Vec::new();
+    let loaded = match surroundings.load(&arguments.config, Vec::new(), Purpose::Tools) {
+        Ok(loaded) => {
+            let detail = loaded.file.as_ref().map_or_else(
+                || "built-in defaults; name a config file to check more".to_owned(),
+                |file| file.display().to_string(),
+            );
+            checks.push(Check { name: "config", state: State::Ok, detail });
+            Some(loaded)
+        }
+        Err(error) => {
+            checks.push(Check { name: "config", state: State::Fail, detail: error.to_string() });
+            None
+        }
+    };
+    check_docker(&mut checks, loaded.as_ref(), surroundings).await;
+    checks.push(check_key(loaded.as_ref()));
+    checks.push(check_dataset(loaded.as_ref()));
+    checks.push(check_runs_folder(loaded.as_ref(), surroundings));
+
+    let text = if arguments.json { serde_json::to_string_pretty(&checks)? } else { listing(&checks) };
+    surroundings.console.print(&text)?;
+    let failed = checks.iter().any(|check| check.state == State::Fail);
+    Ok(if failed { exit_code::ENVIRONMENT } else { exit_code::SUCCESS })
+}
+
+async fn check_docker(checks: &mut Vec<Check>, loaded: Option<&Loaded>, surroundings: &Surroundings) {
+    let servers = loaded.map_or(&[][..], |loaded| &loaded.servers);
+    let bash = servers.iter().find_map(bash_arguments);
+    if bash.is_none() && !servers.is_empty() {
+        let detail = "no server of this config uses containers".to_owned();
+        checks.push(Check { name: "docker", state: State::Skipped, detail });
+        return;
+    }
+    let image = bash
+        .and_then(named_image)
+        .or_else(|| surroundings.environment.get_filled(SANDBOX_IMAGE).map(str::to_owned))
+        .unwrap_or_else(|| DEFAULT_IMAGE.to_owned());
+    match Engine::connect().await {
+        Ok(engine) => {
+            checks.push(Check { name: "docker", state: State::Ok, detail: "the engine answers".to_owned() });
+            checks.push(check_image(&image, engine.image(&image).await));
+        }
+        Err(error) => {
+            checks.push(Check { name: "docker", state: State::Fail, detail: error.to_string() });
+            let detail = format!("`{image}`: not known without Docker");
+            checks.push(Check { name: "image", state: State::Skipped, detail });
+        }
+    }
+}
+
+fn check_image(name: &str, image: Result<gaia_sandbox::ImageInfo, EngineError>) -> Check {
+    match image {
+        Ok(image) => {
+            let detail = format!("`{name}`, {} MB", image.size_bytes / 1_000_000);
+            Check { name: "image", state: State::Ok, detail }
+        }
+        Err(error) => Check { name: "image", state: State::Fail, detail: error.to_string() },
+    }
+}
+
+/// The arguments of the server that runs commands in containers.
+fn bash_arguments(server: &ServerSpec) -> Option<&[String]> {
+    match &server.transport {
+        TransportSpec::Stdio { command, args, .. }
+            if Path::new(command).file_name().is_some_and(|name| name == "gaia-mcp-bash") =>
+        {
+            Some(args)
+        }
+        _ => None,
+    }
+}
+
+fn named_image(arguments: &[String]) -> Option<String> {
+    arguments.iter().enumerate().find_map(|(position, argument)| match argument.strip_prefix("--image") {
+        Some("") => arguments.get(position + 1).cloned(),
+        Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+        None => None,
+    })
+}
+
+fn check_key(loaded: Option<&Loaded>) -> Check {
+    let model = loaded.map(|loaded| &loaded.config.model);
+    let (state, detail) = match (loaded, model.and_then(|model| model.api_key_env.as_ref())) {
+        (None, _) => (State::Skipped, "not known without a config".to_owned()),
+        (Some(_), None) => (State::Skipped, "the config names no key variable; none is sent".to_owned()),
+        (Some(loaded), Some(name)) if loaded.environment.get_filled(name).is_some() => {
+            (State::Ok, format!("`{name}` is set"))
+        }
+        (Some(_), Some(name)) => (
+            State::Fail,
+            format!("`{name}` is not set\nhint: export it, or put it into `.env` beside the config"),
+        ),
+    };
+    Check { name: "key", state, detail }
+}
+
+fn check_dataset(loaded: Option<&Loaded>) -> Check {
+    let config = loaded.map(|loaded| &loaded.config.dataset);
+    let (state, detail) = match config.and_then(|config| Some((config.path.as_ref()?, config.split))) {
+        None => (State::Skipped, "the config names no dataset".to_owned()),
+        Some((path, split)) => match dataset::load(path, split) {
+            Ok(dataset) => (
+                State::Ok,
+                format!("{} samples in the {split} split of `{}`", dataset.samples.len(), path.display()),
+            ),
+            Err(error) => (State::Fail, error.to_string()),
+        },
+    };
+    Check { name: "dataset", state, detail }
+}
+
+fn check_runs_folder(loaded: Option<&Loaded>, surroundings: &Surroundings) -> Check {
+    let folder = loaded.map_or_else(
+        || PathBuf::from(crate::store::DEFAULT_RUNS_FOLDER),
+        |loaded| loaded.config.run.out.clone(),
+    );
+    let folder = surroundings.working_dir.join(folder);
+    // The folder itself is made by the first run: until then its nearest parent must take it.
+    let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
+    let (state, detail) = match tempfile::tempfile_in(existing) {
+        Ok(_) => (State::Ok, format!("`{}` can be written", folder.display())),
+        Err(error) => (
+            State::Fail,
+            format!(
+                "`{}` cannot be written: {error}\nhint: name another folder with --out or `run.out`",
+                folder.display()
+            ),
+        ),
+    };
+    Check { name: "runs", state, detail }
+}
+
+fn listing(checks: &[Check]) -> String {
+    let lines = checks.iter().map(|check| {
+        let state = match check.state {
+            State::Ok => "ok",
+            State::Fail => "FAIL",
+            State::Skipped => "-",
+        };
+        format!("{state:<4}  {:<8} {}", check.name, check.detail.replace('\n', "\n               "))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_is_read_from_both_forms_of_the_flag() {
+        let arguments = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(named_image(&arguments("--network on --image a:1")), Some("a:1".to_owned()));
+        assert_eq!(named_image(&arguments("--image=a:2")), Some("a:2".to_owned()));
+        assert_eq!(named_image(&arguments("--network on")), None);
+    }
+
+    #[test]
+    fn a_failure_shows_its_way_out_under_it() {
+        let detail = "no engine\nhint: start it".to_owned();
+        let text = listing(&[Check { name: "docker", state: State::Fail, detail }]);
+        assert_eq!(text, "FAIL  docker   no engine\n               hint: start it");
+    }
+}

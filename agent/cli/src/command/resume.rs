@@ -1,0 +1,203 @@
+use std::path::Path;
+
+use gaia_agent::Status;
+
+use super::score::parse_split;
+use super::{Surroundings, open_run, set_overrides};
+use crate::args::{Rerun, ResumeArguments};
+use crate::config::{self, Loaded, Override, Purpose, REDACTED, Sources};
+use crate::dataset::{self, Dataset};
+use crate::environment::{CONFIG_VARIABLES, Environment};
+use crate::exit_code::{self, CommandError, CommandResult};
+use crate::preflight::Ready;
+use crate::session::{Output, conclude, work_on_run};
+use crate::signals::Interrupt;
+use crate::store::{RunDirectory, RunRecord, SampleKey};
+
+pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundings) -> CommandResult {
+    let console = &surroundings.console;
+    let (run, mut record) = open_run(&arguments.stored.run, &arguments.stored.out)?;
+    let _lock = run.lock().map_err(CommandError::usage)?;
+    let loaded = load_stored(&record, &arguments, surroundings)?;
+    let split = parse_split(&record.dataset.split)?;
+    let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
+    check_same_samples(&record, &dataset)?;
+    let interrupt = Interrupt::listen(console.clone())?;
+    console.say("checking the model endpoint and starting every MCP server once");
+    let ready = tokio::select! {
+        ready = Ready::prepare(&loaded, &record.id, console) => ready?,
+        () = interrupt.drain.cancelled() => return Ok(exit_code::INCOMPLETE),
+    };
+    // Only now: a resume that cannot start takes nothing away.
+    if arguments.rerun == Some(Rerun::Errors) {
+        withdraw_errors(&run, &record)?;
+    }
+    let work = async {
+        let stopped = work_on_run(&run, &mut record, dataset, &loaded, ready, &interrupt, console).await?;
+        let output = Output::from_flag(arguments.json);
+        conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
+    };
+    tokio::select! {
+        code = work => code,
+        () = interrupt.abandon.cancelled() => Ok(exit_code::INCOMPLETE),
+    }
+}
+
+/// The config of the run as it was stored, with today's environment for the keys and the flags on top.
+fn load_stored(
+    record: &RunRecord,
+    arguments: &ResumeArguments,
+    surroundings: &Surroundings,
+) -> CommandResult<Loaded> {
+    let mut overrides = stored_overrides(record);
+    if let Some(concurrency) = arguments.concurrency {
+        overrides.push(Override {
+            flag: "--concurrency".to_owned(),
+            key: "run.concurrency".to_owned(),
+            value: concurrency.to_string(),
+        });
+    }
+    overrides.extend(set_overrides(&arguments.set));
+    let mut config = toml::Value::Table(record.config.clone());
+    pin_config_folder(&mut config, &record.config_base);
+    check_secrets(&config, "", &overrides)?;
+
+    let folder = tempfile::tempdir()?;
+    let load = |text: &str,
+                overrides: &[Override],
+                environment: &Environment,
+                working_dir: &Path,
+                purpose: Purpose| {
+        let file = folder.path().join("config.toml");
+        fs_err::write(&file, text)?;
+        let sources = Sources { file: Some(&file), overrides, environment, working_dir, purpose };
+        config::load(&sources).map_err(CommandError::usage)
+    };
+    // Only for the `.env` beside the config as it was written, which comes before that of the working folder.
+    let environment =
+        load("", &[], &surroundings.environment, &record.config_base, Purpose::Tools)?.environment;
+    let mut loaded =
+        load(&toml::to_string(&config)?, &overrides, &environment, &surroundings.working_dir, Purpose::Run)?;
+    loaded.base.clone_from(&record.config_base);
+    if loaded.config.model.name.as_deref() != Some(record.model.as_str()) {
+        return Err(CommandError::usage(anyhow::anyhow!(
+            "the run was begun with the model `{}`; another one cannot finish it",
+            record.model
+        ))
+        .with_hint("start a new run for another model"));
+    }
+    Ok(loaded)
+}
+
+/// What the run was begun with, above today's `GAIA_*` variables.
+fn stored_overrides(record: &RunRecord) -> Vec<Override> {
+    let stored = |key: &str| {
+        let (table, key) = key.split_once('.')?;
+        record.config.get(table)?.get(key).map(toml::Value::to_string)
+    };
+    let keys = CONFIG_VARIABLES.iter().map(|variable| variable.key).filter(|key| *key != "model.name");
+    let model = ("model.name", toml::Value::from(record.model.as_str()).to_string());
+    keys.filter_map(|key| Some((key, stored(key)?)))
+        .chain([model])
+        .map(|(key, value)| Override { flag: "run.json".to_owned(), key: key.to_owned(), value })
+        .collect()
+}
+
+/// The config is read from elsewhere now.
+fn pin_config_folder(value: &mut toml::Value, folder: &Path) {
+    match value {
+        toml::Value::String(text) => *text = text.replace("${GAIA_CONFIG_DIR}", &folder.to_string_lossy()),
+        toml::Value::Array(values) => {
+            values.iter_mut().for_each(|value| pin_config_folder(value, folder));
+        }
+        toml::Value::Table(table) => {
+            table.iter_mut().for_each(|(_, value)| pin_config_folder(value, folder));
+        }
+        _ => {}
+    }
+}
+
+/// A secret that stood in the config itself was not stored.
+fn check_secrets(value: &toml::Value, key: &str, overrides: &[Override]) -> CommandResult<()> {
+    match value {
+        toml::Value::String(text)
+            if text.contains(REDACTED) && !overrides.iter().any(|set| set.key == key) =>
+        {
+            Err(CommandError::usage(anyhow::anyhow!(
+                "`{key}` held a secret, which is not stored with the run"
+            ))
+            .with_hint(format!("give it again with `--set {key}=…`, and use a variable in the next run")))
+        }
+        toml::Value::Array(values) => {
+            values.iter().try_for_each(|value| check_secrets(value, key, overrides))
+        }
+        toml::Value::Table(table) => table.iter().try_for_each(|(name, value)| {
+            let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+            check_secrets(value, &key, overrides)
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A run goes on with the same questions or not at all.
+fn check_same_samples(record: &RunRecord, dataset: &Dataset) -> CommandResult<()> {
+    if dataset.fingerprint == record.dataset.fingerprint {
+        return Ok(());
+    }
+    Err(CommandError::usage(anyhow::anyhow!(
+        "the dataset `{}` has changed since the run began: its fingerprint is {}, the run has {}",
+        dataset.root.display(),
+        dataset.fingerprint,
+        record.dataset.fingerprint
+    ))
+    .with_hint("put the old content back, or start a new run"))
+}
+
+fn withdraw_errors(run: &RunDirectory, record: &RunRecord) -> CommandResult<()> {
+    for entry in run.entries(record) {
+        let entry = entry?;
+        if entry.result.is_some_and(|result| result.status == Status::Error) {
+            run.sample(&SampleKey { task_id: entry.planned.task_id, epoch: entry.epoch }).withdraw()?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::test_record;
+
+    #[test]
+    fn the_stored_config_counts_over_variables_of_today() {
+        let mut record = test_record(&[]);
+        record.config = toml::toml! {
+            [agent]
+            max_steps = 7
+            [model]
+            name = "${GAIA_MODEL:-other}"
+        };
+        let overrides: Vec<_> =
+            stored_overrides(&record).into_iter().map(|set| format!("{}={}", set.key, set.value)).collect();
+        assert_eq!(overrides, ["agent.max_steps=7", "model.name=\"some-model\""]);
+    }
+
+    #[test]
+    fn the_folder_of_the_config_stays_what_it_was() {
+        let mut value = toml::Value::from(vec!["--script", "${GAIA_CONFIG_DIR}/a"]);
+        pin_config_folder(&mut value, Path::new("/x"));
+        assert_eq!(value, toml::Value::from(vec!["--script", "/x/a"]));
+    }
+
+    #[test]
+    fn a_secret_that_was_not_stored_must_be_given_again() {
+        let config = toml::Value::Table(toml::toml! {
+            [mcp_servers.a]
+            env = { KEY = "[redacted]" }
+        });
+        let error = check_secrets(&config, "", &[]).unwrap_err();
+        assert!(error.to_string().contains("`mcp_servers.a.env.KEY`"), "{error}");
+        let given = Override { flag: "--set".into(), key: "mcp_servers.a.env.KEY".into(), value: "x".into() };
+        check_secrets(&config, "", &[given]).unwrap();
+    }
+}

@@ -1,0 +1,233 @@
+use time::OffsetDateTime;
+
+use super::Surroundings;
+use crate::args::RunArguments;
+use crate::config::{Loaded, Override, Purpose};
+use crate::dataset::{self, Dataset, Selection};
+use crate::exit_code::{self, CommandError, CommandResult};
+use crate::preflight::Ready;
+use crate::session::{Output, conclude, work_on_run};
+use crate::signals::Interrupt;
+use crate::store::{
+    DatasetRecord, HostFacts, PlannedSample, RUN_FORMAT_VERSION, RunDirectory, RunRecord, new_run_id,
+};
+
+pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) -> CommandResult {
+    let console = &surroundings.console;
+    let loaded = surroundings.load(&arguments.config, overrides(&arguments), Purpose::Run)?;
+    let dataset = load_dataset(&loaded)?;
+    let started = OffsetDateTime::now_utc();
+    let id = new_run_id(started);
+    let interrupt = Interrupt::listen(console.clone())?;
+
+    if loaded.config.model.rehearsal {
+        console.say(crate::report::REHEARSAL_NOTE);
+    }
+    console.say("checking the model endpoint and starting every MCP server once");
+    let ready = tokio::select! {
+        ready = Ready::prepare(&loaded, &id, console) => ready?,
+        () = interrupt.drain.cancelled() => return Ok(exit_code::INCOMPLETE),
+    };
+    let record = record(&loaded, &dataset, &ready, id, started);
+    if arguments.dry_run {
+        let shown = dry_run(&record, &ready, Output::from_flag(arguments.json));
+        ready.close().await;
+        console.print(&shown?)?;
+        return Ok(exit_code::SUCCESS);
+    }
+
+    let (run, _lock) = match RunDirectory::create(&loaded.config.run.out, &record) {
+        Ok(created) => created,
+        Err(error) => {
+            ready.close().await;
+            return Err(CommandError::environment(error)
+                .with_hint("name a folder that can be written with --out (or `run.out`)"));
+        }
+    };
+    console.say(&format!(
+        "run {}: {} samples, {} at a time, model {}",
+        record.id,
+        record.dataset.samples.len() * record.epochs as usize,
+        loaded.config.run.concurrency,
+        record.model
+    ));
+    let mut record = record;
+    let work = async {
+        let stopped = work_on_run(&run, &mut record, dataset, &loaded, ready, &interrupt, console).await?;
+        let output = Output::from_flag(arguments.json);
+        conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
+    };
+    tokio::select! {
+        code = work => code,
+        () = interrupt.abandon.cancelled() => Ok(exit_code::INCOMPLETE),
+    }
+}
+
+/// The flags as the config keys that they set.
+fn overrides(arguments: &RunArguments) -> Vec<Override> {
+    fn text(value: &str) -> String {
+        toml::Value::from(value).to_string()
+    }
+    let list = |values: Vec<toml::Value>| toml::Value::Array(values).to_string();
+    let mut overrides = Vec::new();
+    let mut set = |flag: &str, key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            overrides.push(Override { flag: flag.to_owned(), key: key.to_owned(), value });
+        }
+    };
+    set("--dataset", "dataset.path", arguments.dataset.as_ref().map(|path| text(&path.to_string_lossy())));
+    set("--split", "dataset.split", arguments.split.as_deref().map(text));
+    let levels = arguments.levels.iter().map(|level| i64::from(*level).into()).collect::<Vec<_>>();
+    set("--level", "dataset.levels", (!levels.is_empty()).then(|| list(levels)));
+    set("--limit", "dataset.limit", arguments.limit.map(|limit| limit.to_string()));
+    let tasks = arguments.tasks.iter().map(|task| task.as_str().into()).collect::<Vec<_>>();
+    set("--task", "dataset.task_ids", (!tasks.is_empty()).then(|| list(tasks)));
+    set("--epochs", "run.epochs", arguments.epochs.map(|epochs| epochs.to_string()));
+    set("--concurrency", "run.concurrency", arguments.concurrency.map(|count| count.to_string()));
+    set("--model", "model.name", arguments.model.as_deref().map(text));
+    set("--base-url", "model.base_url", arguments.base_url.as_deref().map(text));
+    set("--out", "run.out", arguments.out.as_ref().map(|path| text(&path.to_string_lossy())));
+    overrides
+}
+
+/// The split of the config, and of it the selected samples.
+pub(super) fn load_dataset(loaded: &Loaded) -> CommandResult<Dataset> {
+    let config = &loaded.config.dataset;
+    let path = config.path.as_deref().ok_or_else(|| {
+        CommandError::usage(anyhow::anyhow!("no dataset is named"))
+            .with_hint("set `dataset.path` in the config or give --dataset PATH")
+    })?;
+    let dataset = dataset::load(path, config.split).map_err(CommandError::usage)?;
+    let selection = Selection {
+        levels: config.levels.clone(),
+        task_ids: config.task_ids.clone(),
+        shuffle_seed: config.shuffle_seed,
+        limit: config.limit,
+    };
+    dataset.select(&selection).map_err(CommandError::usage)
+}
+
+fn record(
+    loaded: &Loaded,
+    dataset: &Dataset,
+    ready: &Ready,
+    id: String,
+    started: OffsetDateTime,
+) -> RunRecord {
+    let model = &loaded.config.model;
+    RunRecord {
+        format_version: RUN_FORMAT_VERSION,
+        id,
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        rehearsal: model.rehearsal,
+        model: model.name.clone().unwrap_or_default(),
+        started,
+        ended: None,
+        config: loaded.effective.clone(),
+        config_path: loaded.file.clone(),
+        config_base: loaded.base.clone(),
+        dataset: DatasetRecord {
+            name: dataset_name(&dataset.root),
+            path: dataset.root.clone(),
+            split: dataset.split.to_string(),
+            fingerprint: dataset.fingerprint.clone(),
+            has_truth: dataset.samples.iter().any(|sample| sample.truth.is_some()),
+            samples: dataset
+                .samples
+                .iter()
+                .map(|sample| PlannedSample { task_id: sample.task_id.clone(), level: sample.level })
+                .collect(),
+        },
+        epochs: loaded.config.run.epochs,
+        tools: ready.tools.clone(),
+        host: HostFacts {
+            os: os_name(),
+            architecture: std::env::consts::ARCH.to_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+            docker_version: None,
+        },
+        sessions: Vec::new(),
+        totals: None,
+    }
+}
+
+/// The folder's name; for a folder such as `.` the name it has in full.
+fn dataset_name(root: &std::path::Path) -> String {
+    let full = fs_err::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    full.file_name().map_or_else(|| full.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// As the system calls itself, such as `Debian GNU/Linux 12 (bookworm)`.
+fn os_name() -> String {
+    let release = fs_err::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| std::env::consts::OS.to_owned(), |name| name.trim_matches('"').to_owned())
+}
+
+/// What would run, for `--dry-run`.
+fn dry_run(record: &RunRecord, ready: &Ready, output: Output) -> CommandResult<String> {
+    if output == Output::Json {
+        return Ok(serde_json::to_string_pretty(record)?);
+    }
+    let samples = &record.dataset.samples;
+    let mut levels: Vec<u8> = samples.iter().map(|sample| sample.level).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    let levels: Vec<_> = levels
+        .into_iter()
+        .map(|level| {
+            format!("{} of level {level}", samples.iter().filter(|sample| sample.level == level).count())
+        })
+        .collect();
+    Ok(format!(
+        "Everything a run needs is there. It would do this:\n\
+         Dataset:  {} ({}), {} samples: {}\n\
+         Epochs:   {}\n\
+         Model:    {} at {}\n\
+         Tools:    {}",
+        record.dataset.path.display(),
+        record.dataset.split,
+        samples.len(),
+        levels.join(", "),
+        record.epochs,
+        if record.rehearsal { "rehearsal (scripted)" } else { &record.model },
+        ready.base_url,
+        ready.tools.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    #[test]
+    fn every_flag_sets_its_key() {
+        let line = "gaia run --dataset d --split test --level 1,3 --limit 5 --task a --task b --epochs 2 \
+                    --concurrency 7 --model m --base-url http://x/v1 --out o";
+        let Command::Run(arguments) = Arguments::parse_from(line.split_whitespace()).command else {
+            panic!("not a run")
+        };
+        let set: Vec<_> = overrides(&arguments)
+            .into_iter()
+            .map(|set| format!("{} {}={}", set.flag, set.key, set.value))
+            .collect();
+        assert_eq!(
+            set,
+            [
+                "--dataset dataset.path=\"d\"",
+                "--split dataset.split=\"test\"",
+                "--level dataset.levels=[1, 3]",
+                "--limit dataset.limit=5",
+                "--task dataset.task_ids=[\"a\", \"b\"]",
+                "--epochs run.epochs=2",
+                "--concurrency run.concurrency=7",
+                "--model model.name=\"m\"",
+                "--base-url model.base_url=\"http://x/v1\"",
+                "--out run.out=\"o\"",
+            ]
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! Everything a run needs, checked and started before its directory exists: the model endpoint, every server, the
+//! answer tool.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gaia_agent::model::ChatModel;
+use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
+use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, ToolHost};
+use gaia_agent::{AgentSettings, Budget, settings::Price};
+
+use crate::config::{Api, DEFAULT_BASE_URL, Loaded};
+use crate::console::Console;
+use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
+use crate::exit_code::{CommandError, CommandResult};
+use crate::model_server::ModelServer;
+use crate::prompt::system_prompt;
+
+/// `GAIA_SAMPLE_ID` of the servers that are started only to see whether they start.
+const PREFLIGHT_SAMPLE: &str = "preflight";
+
+/// Long enough for any endpoint that is worth a run; any HTTP answer will do.
+const REACH_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What is up and running when samples may start.
+pub struct Ready {
+    pub model: Arc<dyn ChatModel>,
+    pub base_url: String,
+    pub settings: AgentSettings,
+    /// Servers that are started anew for each sample; they did start once.
+    pub sample_servers: Vec<ServerSpec>,
+    pub shared_servers: Vec<Arc<Server>>,
+    /// Canonical names of the tools that the model is offered.
+    pub tools: Vec<String>,
+    model_server: Option<ModelServer>,
+}
+
+impl Ready {
+    /// Checks and starts everything. On failure nothing is left running.
+    pub async fn prepare(loaded: &Loaded, run_id: &str, console: &Console) -> CommandResult<Self> {
+        let model_config = &loaded.config.model;
+        if model_config.api == Api::Responses {
+            return Err(CommandError::usage(anyhow::anyhow!(
+                "`model.api = \"responses\"` is not supported yet"
+            ))
+            .with_hint("use `api = \"chat\"`"));
+        }
+        let model_server = match &model_config.server {
+            Some(config) => {
+                let started = ModelServer::start(config, &loaded.base, &loaded.environment).await;
+                Some(started.map_err(CommandError::environment)?)
+            }
+            None => None,
+        };
+        let base_url = match (&model_server, &model_config.base_url) {
+            (Some(server), _) => server.base_url().to_owned(),
+            (None, Some(url)) => url.clone(),
+            (None, None) => DEFAULT_BASE_URL.to_owned(),
+        };
+        let mut shared_servers = Vec::new();
+        let prepared = async {
+            reach(&base_url).await?;
+            let model = model_at(loaded, &base_url)?;
+            start_shared(loaded, run_id, console, &mut shared_servers).await?;
+            let sample_servers: Vec<ServerSpec> =
+                loaded.servers.iter().filter(|server| server.scope == Scope::Sample).cloned().collect();
+            let offer = try_servers(loaded, run_id, &sample_servers, &shared_servers, console).await?;
+            Ok((model, sample_servers, offer))
+        }
+        .await;
+        match prepared {
+            Ok((model, sample_servers, offer)) => Ok(Self {
+                model,
+                base_url,
+                settings: agent_settings(loaded, &offer.answer_tool),
+                sample_servers,
+                shared_servers,
+                tools: offer.tools,
+                model_server,
+            }),
+            Err(error) => {
+                close(&shared_servers, model_server).await;
+                Err(error)
+            }
+        }
+    }
+
+    pub async fn close(self) {
+        close(&self.shared_servers, self.model_server).await;
+    }
+}
+
+async fn close(shared_servers: &[Arc<Server>], model_server: Option<ModelServer>) {
+    futures_util::future::join_all(shared_servers.iter().map(|server| server.close())).await;
+    if let Some(server) = model_server {
+        server.close().await;
+    }
+}
+
+/// Any HTTP answer will do: not every endpoint has a list of models, and the key is checked by the first request.
+async fn reach(base_url: &str) -> CommandResult<()> {
+    let url = format!("{}/models", base_url.trim_end_matches('/'));
+    let client = reqwest::Client::builder().timeout(REACH_TIMEOUT).build()?;
+    match client.get(&url).send().await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let error = anyhow::Error::from(error.without_url())
+                .context(format!("failed to reach the model endpoint `{base_url}`"));
+            Err(CommandError::environment(error)
+                .with_hint("check `model.base_url` (or --base-url) and the network"))
+        }
+    }
+}
+
+fn model_at(loaded: &Loaded, base_url: &str) -> CommandResult<Arc<dyn ChatModel>> {
+    let config = &loaded.config.model;
+    let model = ChatCompletions::new(ChatSettings {
+        name: config.name.clone().unwrap_or_default(),
+        base_url: base_url.to_owned(),
+        api_key: loaded.api_key.as_ref().map(|key| key.expose().to_owned()),
+        stream: config.stream,
+        parallel_tool_calls: Some(config.parallel_tool_calls),
+        reasoning_field: None,
+        params: config.params.clone(),
+        request_timeout: config.request_timeout,
+        idle_timeout: config.idle_timeout,
+        max_retries: config.max_retries,
+    });
+    Ok(Arc::new(model.map_err(CommandError::environment)?))
+}
+
+/// Starts the servers that all samples share; they stay up.
+async fn start_shared(
+    loaded: &Loaded,
+    run_id: &str,
+    console: &Console,
+    started: &mut Vec<Arc<Server>>,
+) -> CommandResult<()> {
+    let environment = BTreeMap::from([(RUN_ID.to_owned(), run_id.to_owned())]);
+    for spec in loaded.servers.iter().filter(|server| server.scope == Scope::Run) {
+        match Server::start(spec, &environment, log_notices()).await {
+            Ok(server) => started.push(Arc::new(server)),
+            Err(error) if !spec.required => {
+                console.warn(&format!("warning: {error}; the run goes on without it (`required = false`)"));
+            }
+            Err(error) => return Err(CommandError::environment(error)),
+        }
+    }
+    Ok(())
+}
+
+/// What the model will be offered.
+struct Offer {
+    tools: Vec<String>,
+    /// The name by which the model calls the answer tool.
+    answer_tool: String,
+}
+
+/// Starts the sample's servers once, as a sample without an attachment would, and closes them.
+async fn try_servers(
+    loaded: &Loaded,
+    run_id: &str,
+    specs: &[ServerSpec],
+    shared: &[Arc<Server>],
+    console: &Console,
+) -> CommandResult<Offer> {
+    let files = tempfile::Builder::new().prefix("gaia-files-").tempdir()?;
+    let environment = BTreeMap::from([
+        (RUN_ID.to_owned(), run_id.to_owned()),
+        (SAMPLE_ID.to_owned(), PREFLIGHT_SAMPLE.to_owned()),
+        (FILES_DIR.to_owned(), files.path().to_string_lossy().into_owned()),
+    ]);
+    let answer_tool = &loaded.config.agent.answer_tool;
+    let host = ToolHost::start(specs, shared, &environment, warn_notices(console), Some(answer_tool))
+        .await
+        .map_err(CommandError::environment)?;
+    let tools: Vec<String> = host.offered().iter().map(|tool| tool.canonical.clone()).collect();
+    let found = host.find(answer_tool).map(|tool| tool.model_name.clone());
+    host.close().await;
+    match found {
+        Some(answer_tool) => Ok(Offer { tools, answer_tool }),
+        None => {
+            let offered = if tools.is_empty() { "none".to_owned() } else { tools.join(", ") };
+            Err(CommandError::usage(anyhow::anyhow!(
+                "the answer tool `{answer_tool}` is not among the offered tools: {offered}"
+            ))
+            .with_hint(
+                "correct `agent.answer_tool`, or add the server that has it; `gaia tools CONFIG` lists all",
+            ))
+        }
+    }
+}
+
+fn agent_settings(loaded: &Loaded, answer_tool_name: &str) -> AgentSettings {
+    let agent = &loaded.config.agent;
+    let model = &loaded.config.model;
+    AgentSettings {
+        max_steps: agent.max_steps,
+        answer_tool: agent.answer_tool.clone(),
+        sample_timeout: agent.sample_timeout,
+        budget: Budget {
+            tokens: agent.budget.tokens,
+            cost_usd: agent.budget.cost_usd,
+            price: model.price.map(|price| Price {
+                input: price.input,
+                cached: price.cached.unwrap_or(price.input),
+                output: price.output,
+            }),
+        },
+        result_bytes: agent.result_bytes,
+        context_window_tokens: model.context_window,
+        accepted_media: model.accepts.clone(),
+        system_prompt: system_prompt(answer_tool_name),
+    }
+}
+
+/// Notices of servers that belong to no sample go to the log.
+pub(crate) fn log_notices() -> NoticeSink {
+    Arc::new(|notice: Notice| tracing::info!(server = notice.server, "{}", notice.text))
+}
+
+/// Errors that a server reports while it is tried are for the user.
+fn warn_notices(console: &Console) -> NoticeSink {
+    let console = console.clone();
+    Arc::new(move |notice: Notice| match notice.level {
+        gaia_agent::event::NoticeLevel::Info => tracing::info!(server = notice.server, "{}", notice.text),
+        _ => console.warn(&format!("warning: MCP server `{}`: {}", notice.server, notice.text)),
+    })
+}

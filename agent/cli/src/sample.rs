@@ -1,0 +1,264 @@
+//! One sample from its staged attachment to its committed outcome.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gaia_agent::model::ChatModel;
+use gaia_agent::tools::{NoticeSink, Server, ServerSpec, ToolHost};
+use gaia_agent::{
+    AgentEvent, AgentSettings, Attachment, EventSink, Failure, FailureKind, Outcome, Status, StopReason,
+    Task, Timing, Usage,
+};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Secrets;
+use crate::dataset::{Sample, stage_attachment};
+use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
+use crate::progress::{Progress, SampleProgress};
+use crate::scoring::score_answer;
+use crate::store::{EventLog, RunDirectory, SampleKey, SampleResult, SampleTiming, StoreError};
+
+/// Further attempts, with fresh servers, of a sample that an infrastructure failure ended. One: what fails twice in a
+/// row is no accident, and the model's own retries come before this.
+const SAMPLE_RETRIES: u32 = 1;
+
+/// Where the agent's tools find the attachment.
+const SANDBOX_FILES: &str = "/shared_files";
+
+/// What all samples of a run share.
+pub struct SampleContext {
+    pub run_id: String,
+    pub run: RunDirectory,
+    pub model: Arc<dyn ChatModel>,
+    pub settings: AgentSettings,
+    /// Started anew for each sample.
+    pub servers: Vec<ServerSpec>,
+    /// Stay open when a sample ends.
+    pub shared_servers: Vec<Arc<Server>>,
+    pub secrets: Arc<Secrets>,
+    pub progress: Arc<Progress>,
+}
+
+/// What became of a sample.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SampleEnd {
+    /// `result.json` is written.
+    Committed(Box<SampleResult>),
+    /// Cancelled: nothing is committed, so a resume runs it again.
+    Cancelled,
+    /// The provider refuses all requests. Nothing is committed: the sample is not to blame.
+    Refused(String),
+}
+
+/// Works on one sample and commits its outcome.
+///
+/// # Errors
+/// Only when the run directory cannot be written: then the run cannot go on.
+pub async fn run_sample(
+    context: &SampleContext,
+    sample: &Sample,
+    epoch: u32,
+    cancel: &CancellationToken,
+) -> Result<SampleEnd, StoreError> {
+    let key = SampleKey { task_id: sample.task_id.clone(), epoch };
+    let directory = context.run.sample(&key);
+    let progress = Arc::new(context.progress.start(&key, sample.level));
+    let mut usage = Usage::default();
+    let mut cost_usd = None;
+    let mut retries = 0;
+    let (outcome, timing) = loop {
+        let sink = Arc::new(SampleSink {
+            log: directory.start_attempt(context.secrets.clone())?,
+            progress: progress.clone(),
+        });
+        let (outcome, timing) = attempt(context, sample, &sink, cancel).await;
+        sink.log.close()?;
+        usage += outcome.usage;
+        if let Some(cost) = outcome.cost_usd {
+            *cost_usd.get_or_insert(0.0) += cost;
+        }
+        let failed = outcome.error.as_ref().is_some_and(|error| is_infrastructure(error.kind));
+        if !failed || retries == SAMPLE_RETRIES || cancel.is_cancelled() {
+            break (outcome, timing);
+        }
+        retries += 1;
+    };
+    match outcome.error {
+        Some(Failure { kind: FailureKind::Cancelled, .. }) => return Ok(SampleEnd::Cancelled),
+        Some(Failure { kind: FailureKind::ModelRefused, message }) => return Ok(SampleEnd::Refused(message)),
+        _ if outcome.stop == StopReason::Cancelled => return Ok(SampleEnd::Cancelled),
+        _ => {}
+    }
+    let answer = outcome.answer.filter(|_| outcome.status == Status::Answered);
+    let result = SampleResult {
+        task_id: key.task_id,
+        epoch,
+        level: sample.level,
+        status: outcome.status,
+        score: score_answer(answer.as_deref(), sample.truth.as_deref()),
+        answer,
+        raw_answer: outcome.raw_answer,
+        steps: outcome.steps,
+        tool_calls: outcome.tool_calls,
+        usage,
+        cost_usd,
+        timing,
+        error: outcome
+            .error
+            .map(|error| Failure { message: context.secrets.redact(&error.message).into_owned(), ..error }),
+    };
+    directory.commit(&result)?;
+    context.progress.finish(&result);
+    Ok(SampleEnd::Committed(Box::new(result)))
+}
+
+/// Failures that say nothing about the sample and may be gone with fresh servers.
+fn is_infrastructure(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Server | FailureKind::ModelUnavailable)
+}
+
+/// One attempt: stage, start, work, close. It always has an outcome.
+async fn attempt(
+    context: &SampleContext,
+    sample: &Sample,
+    sink: &Arc<SampleSink>,
+    cancel: &CancellationToken,
+) -> (Outcome, SampleTiming) {
+    let started = Instant::now();
+    let staged = match Staged::of(sample) {
+        Ok(staged) => staged,
+        Err(error) => {
+            let message = format!("failed to stage the attachment of task `{}`: {error}", sample.task_id);
+            return (fail(sink, FailureKind::Internal, message), SampleTiming::default());
+        }
+    };
+    let environment = BTreeMap::from([
+        (RUN_ID.to_owned(), context.run_id.clone()),
+        (SAMPLE_ID.to_owned(), sample.task_id.clone()),
+        (FILES_DIR.to_owned(), staged.files.to_string_lossy().into_owned()),
+    ]);
+    let task = Task {
+        id: sample.task_id.clone(),
+        question: sample.question.clone(),
+        attachment: staged.attachment.clone(),
+        attempt: sink.log.attempt(),
+    };
+    let hosting = ToolHost::start(
+        &context.servers,
+        &context.shared_servers,
+        &environment,
+        notices(sink),
+        Some(&context.settings.answer_tool),
+    );
+    let host = tokio::select! {
+        host = hosting => host,
+        () = cancel.cancelled() => {
+            return (fail(sink, FailureKind::Cancelled, "cancelled".to_owned()), SampleTiming::default());
+        }
+    };
+    let opened = started.elapsed();
+    let (outcome, closed) = match host {
+        Ok(host) => {
+            let model = context.model.as_ref();
+            let outcome =
+                gaia_agent::run_task(&task, model, &host, &context.settings, sink.as_ref(), cancel).await;
+            let closing = Instant::now();
+            host.close().await;
+            (outcome, closing.elapsed())
+        }
+        Err(error) => (fail(sink, FailureKind::Server, error.to_string()), Duration::ZERO),
+    };
+    let timing = timing(started.elapsed(), opened + closed, outcome.timing);
+    staged.remove();
+    (outcome, timing)
+}
+
+fn timing(wall: Duration, sandbox: Duration, task: Timing) -> SampleTiming {
+    let (wall, sandbox) = (wall.as_secs_f64(), sandbox.as_secs_f64());
+    // Tools that ran at the same time count once each, so the parts can exceed the whole.
+    let overhead = (wall - sandbox - task.model - task.tool).max(0.0);
+    SampleTiming { wall, model: task.model, tool: task.tool, sandbox, overhead }
+}
+
+/// The outcome of an attempt that ended before the loop began, with its events.
+fn fail(sink: &SampleSink, kind: FailureKind, message: String) -> Outcome {
+    let failure = Failure { kind, message };
+    let stop = if kind == FailureKind::Cancelled { StopReason::Cancelled } else { StopReason::Error };
+    let outcome = Outcome {
+        status: Status::Error,
+        stop,
+        answer: None,
+        raw_answer: None,
+        steps: 0,
+        tool_calls: 0,
+        usage: Usage::default(),
+        cost_usd: None,
+        timing: Timing::default(),
+        error: Some(failure.clone()),
+    };
+    sink.emit(AgentEvent::Started { attempt: sink.log.attempt(), tools: Vec::new(), messages: Vec::new() });
+    sink.emit(AgentEvent::Failed { failure });
+    sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
+    outcome
+}
+
+/// Writes the events of one attempt and shows them.
+struct SampleSink {
+    log: EventLog,
+    progress: Arc<SampleProgress>,
+}
+
+impl EventSink for SampleSink {
+    fn emit(&self, event: AgentEvent) {
+        self.progress.observe(&event);
+        self.log.emit(event);
+    }
+
+    fn keep(&self, text: &str) -> Option<String> {
+        self.log.keep(text)
+    }
+}
+
+fn notices(sink: &Arc<SampleSink>) -> NoticeSink {
+    let sink = sink.clone();
+    Arc::new(move |notice| {
+        sink.emit(AgentEvent::ServerNotice { server: notice.server, level: notice.level, text: notice.text });
+    })
+}
+
+/// A folder outside of the run that holds the sample's own attachment and nothing else.
+struct Staged {
+    folder: TempDir,
+    files: PathBuf,
+    attachment: Option<Attachment>,
+}
+
+impl Staged {
+    fn of(sample: &Sample) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("gaia-files-").tempdir()?;
+        // The outer folder is private to this user; the inner one is mounted, and read there by any user.
+        let files = folder.path().join("files");
+        fs_err::create_dir(&files)?;
+        fs_err::set_permissions(&files, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let host_path = stage_attachment(sample, &files)?;
+        let attachment = host_path.zip(sample.file_name.as_ref()).map(|(host_path, name)| Attachment {
+            sandbox_path: format!("{SANDBOX_FILES}/{name}"),
+            host_path,
+        });
+        Ok(Self { folder, files, attachment })
+    }
+
+    fn remove(self) {
+        if let Err(error) = self.folder.close() {
+            tracing::warn!("failed to remove staged files: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sample_tests.rs"]
+pub(crate) mod tests;

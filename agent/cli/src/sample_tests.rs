@@ -1,0 +1,201 @@
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use gaia_agent::Budget;
+use gaia_agent::model::{ModelError, ModelRequest, Reply, RetryObserver};
+use gaia_agent::tools::{Protocol, Scope, TransportSpec};
+use serde_json::Value;
+
+use super::*;
+use crate::console::{Chatter, Console};
+use crate::dataset::Annotator;
+use crate::store::{RunLock, test_record};
+
+/// Plays its replies in order, then says that it is unavailable.
+pub(crate) struct Script(Mutex<VecDeque<Result<Reply, ModelError>>>);
+
+#[async_trait]
+impl ChatModel for Script {
+    async fn reply(
+        &self,
+        _: ModelRequest<'_>,
+        _: &dyn RetryObserver,
+        cancel: &CancellationToken,
+    ) -> Result<Reply, ModelError> {
+        if cancel.is_cancelled() {
+            return Err(ModelError::Cancelled);
+        }
+        let next = self.0.lock().unwrap().pop_front();
+        next.unwrap_or_else(|| Err(ModelError::Unavailable("nothing left to say".into())))
+    }
+}
+
+pub(crate) fn says(answer: &str) -> Result<Reply, ModelError> {
+    Ok(Reply {
+        content: Some(format!("FINAL ANSWER: {answer}")),
+        reasoning: None,
+        tool_calls: Vec::new(),
+        finish_reason: "stop".into(),
+        usage: Usage { input_tokens: 90, output_tokens: 10, ..Usage::default() },
+        model: None,
+    })
+}
+
+pub(crate) fn sample(task_id: &str) -> Sample {
+    Sample {
+        task_id: task_id.into(),
+        question: "What is it?".into(),
+        level: 2,
+        truth: Some("the-hidden-truth".into()),
+        file: None,
+        file_name: None,
+        annotator: Annotator::default(),
+    }
+}
+
+pub(crate) fn context(
+    runs: &Path,
+    tasks: &[&str],
+    script: Vec<Result<Reply, ModelError>>,
+) -> (SampleContext, RunLock) {
+    let samples: Vec<_> = tasks.iter().map(|task| (*task, 2)).collect();
+    let record = test_record(&samples);
+    let (run, lock) = RunDirectory::create(runs, &record).unwrap();
+    let context = SampleContext {
+        run_id: record.id,
+        run,
+        model: Arc::new(Script(Mutex::new(script.into()))),
+        settings: AgentSettings {
+            max_steps: 5,
+            answer_tool: "submit/submit".into(),
+            sample_timeout: Duration::from_secs(60),
+            budget: Budget::default(),
+            result_bytes: 1024,
+            context_window_tokens: None,
+            accepted_media: Vec::new(),
+            system_prompt: "system".into(),
+        },
+        servers: Vec::new(),
+        shared_servers: Vec::new(),
+        secrets: Arc::default(),
+        progress: Arc::new(Progress::new(Console::new(Chatter::Quiet), 0, tasks.len())),
+    };
+    (context, lock)
+}
+
+fn events(context: &SampleContext, task_id: &str) -> String {
+    let key = SampleKey { task_id: task_id.into(), epoch: 1 };
+    fs_err::read_to_string(context.run.sample(&key).path().join("events.jsonl")).unwrap()
+}
+
+fn attempts(events: &str) -> Vec<u64> {
+    let lines = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["type"] == "started").map(|line| line["attempt"].as_u64().unwrap()).collect()
+}
+
+fn stored(context: &SampleContext, task_id: &str) -> Option<SampleResult> {
+    context.run.sample(&SampleKey { task_id: task_id.into(), epoch: 1 }).result().unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_is_scored_and_committed_and_the_truth_stays_out_of_the_events() {
+    let runs = tempfile::tempdir().unwrap();
+    let (context, _lock) = context(runs.path(), &["a"], vec![says("42")]);
+    let end = run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    let result = stored(&context, "a").unwrap();
+    assert_eq!(end, SampleEnd::Committed(Box::new(result.clone())));
+    assert_eq!((result.status, result.answer.as_deref()), (Status::Answered, Some("42")));
+    let score = result.score.unwrap();
+    assert!(!score.correct);
+    assert_eq!(score.truth, "the-hidden-truth");
+    assert!(!events(&context, "a").contains("the-hidden-truth"));
+}
+
+#[tokio::test]
+async fn a_cancelled_sample_has_no_outcome() {
+    let runs = tempfile::tempdir().unwrap();
+    let (context, _lock) = context(runs.path(), &["a"], vec![says("42")]);
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let end = run_sample(&context, &sample("a"), 1, &cancel).await.unwrap();
+    assert_eq!(end, SampleEnd::Cancelled);
+    assert_eq!(stored(&context, "a"), None);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_provider_is_not_held_against_the_sample() {
+    let runs = tempfile::tempdir().unwrap();
+    let refusal = Err(ModelError::Refused("bad key".into()));
+    let (context, _lock) = context(runs.path(), &["a"], vec![refusal]);
+    let end = run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    assert!(matches!(&end, SampleEnd::Refused(text) if text.contains("bad key")), "{end:?}");
+    assert_eq!(stored(&context, "a"), None);
+}
+
+#[tokio::test]
+async fn an_infrastructure_failure_gets_one_more_attempt_and_its_tokens_count() {
+    let runs = tempfile::tempdir().unwrap();
+    let first = Err(ModelError::Unavailable("502".into()));
+    let (context, _lock) = context(runs.path(), &["a"], vec![first, says("42")]);
+    run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    assert_eq!(stored(&context, "a").unwrap().status, Status::Answered);
+    assert_eq!(attempts(&events(&context, "a")), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_server_that_never_starts_ends_in_an_error_after_two_attempts() {
+    let runs = tempfile::tempdir().unwrap();
+    let (mut context, _lock) = context(runs.path(), &["a"], vec![says("42")]);
+    context.servers = vec![ServerSpec {
+        name: "ghost".into(),
+        transport: TransportSpec::Stdio {
+            command: "/nonexistent/server".into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+        },
+        scope: Scope::Sample,
+        enabled_tools: None,
+        disabled_tools: Vec::new(),
+        startup_timeout: Duration::from_secs(10),
+        tool_timeout: Duration::from_secs(10),
+        required: true,
+        protocol: Protocol::Auto,
+    }];
+    run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    let result = stored(&context, "a").unwrap();
+    assert_eq!(result.status, Status::Error);
+    let error = result.error.unwrap();
+    assert_eq!(error.kind, FailureKind::Server);
+    assert!(error.message.contains("ghost"), "{}", error.message);
+    assert_eq!(result.score.map(|score| score.correct), Some(false));
+    assert_eq!(attempts(&events(&context, "a")), [1, 2]);
+}
+
+#[test]
+fn a_staged_folder_holds_the_own_attachment_only_and_goes_away() {
+    let dataset = tempfile::tempdir().unwrap();
+    fs_err::write(dataset.path().join("own.txt"), "mine").unwrap();
+    fs_err::write(dataset.path().join("other.txt"), "not mine").unwrap();
+    let mut sample = sample("a");
+    sample.file = Some(dataset.path().join("own.txt"));
+    sample.file_name = Some("own.txt".into());
+    let staged = Staged::of(&sample).unwrap();
+    let files = staged.files.clone();
+    let names: Vec<_> = fs_err::read_dir(&files).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["own.txt"]);
+    let attachment = staged.attachment.clone().unwrap();
+    assert_eq!(attachment.sandbox_path, "/shared_files/own.txt");
+    assert_eq!(fs_err::read_to_string(attachment.host_path).unwrap(), "mine");
+    staged.remove();
+    assert!(!files.exists());
+}
+
+#[test]
+fn the_parts_of_the_time_never_exceed_the_whole() {
+    let task = Timing { wall: 9.0, model: 3.0, tool: 8.0 };
+    let parts = timing(Duration::from_secs(10), Duration::from_secs(1), task);
+    assert_eq!((parts.wall, parts.sandbox, parts.overhead), (10.0, 1.0, 0.0));
+}

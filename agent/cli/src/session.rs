@@ -1,0 +1,170 @@
+//! One process's work on a run: what is missing is run, the totals and the reports are written, the result is shown.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use gaia_agent::Status;
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use crate::config::{Loaded, Secrets};
+use crate::console::Console;
+use crate::dataset::Dataset;
+use crate::exit_code::{self, CommandResult};
+use crate::preflight::Ready;
+use crate::progress::Progress;
+use crate::report::{Figures, results_table, write_files};
+use crate::sample::SampleContext;
+use crate::signals::Interrupt;
+use crate::store::{RunDirectory, RunRecord, Session};
+use crate::work::{OnError, Pending, Spent, StopRules, Stopped, work_through};
+
+/// How a command shows its result on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    Table,
+    Json,
+}
+
+impl Output {
+    pub fn from_flag(json: bool) -> Self {
+        if json { Self::Json } else { Self::Table }
+    }
+}
+
+/// Runs what is missing and concludes. The caller holds the lock of the run.
+pub async fn work_on_run(
+    run: &RunDirectory,
+    record: &mut RunRecord,
+    dataset: Dataset,
+    loaded: &Loaded,
+    ready: Ready,
+    interrupt: &Interrupt,
+    console: &Console,
+) -> CommandResult<Stopped> {
+    let concurrency = NonZeroUsize::new(loaded.config.run.concurrency).unwrap_or(NonZeroUsize::MIN);
+    let now = OffsetDateTime::now_utc();
+    record.sessions.push(Session { started: now, ended: None, concurrency: concurrency.get() });
+    record.ended = None;
+    run.write_record(record)?;
+
+    let (pending, spent) = missing(run, record, dataset)?;
+    let requested = record.dataset.samples.len() * record.epochs as usize;
+    let progress = Arc::new(Progress::new(console.clone(), requested - pending.len(), requested));
+    let context = Arc::new(SampleContext {
+        run_id: record.id.clone(),
+        run: run.clone(),
+        model: ready.model.clone(),
+        settings: ready.settings.clone(),
+        servers: ready.sample_servers.clone(),
+        shared_servers: ready.shared_servers.clone(),
+        secrets: Arc::new(loaded.secrets.clone()),
+        progress: progress.clone(),
+    });
+    let rules = StopRules {
+        on_error: if loaded.config.run.ignore_errors { OnError::GoOn } else { OnError::Stop },
+        budget: loaded.config.run.budget,
+    };
+    let stopped = work_through(context, pending, concurrency, rules, spent, interrupt).await;
+    progress.clear();
+    ready.close().await;
+    let now = OffsetDateTime::now_utc();
+    record.ended = Some(now);
+    if let Some(session) = record.sessions.last_mut() {
+        session.ended = Some(now);
+    }
+    Ok(stopped?)
+}
+
+/// Samples without an outcome in order, and what those with one have used.
+fn missing(run: &RunDirectory, record: &RunRecord, dataset: Dataset) -> CommandResult<(Vec<Pending>, Spent)> {
+    let samples: HashMap<String, _> =
+        dataset.samples.into_iter().map(|sample| (sample.task_id.clone(), Arc::new(sample))).collect();
+    let mut pending = Vec::new();
+    let mut spent = Spent::default();
+    for entry in run.entries(record) {
+        let entry = entry?;
+        match entry.result {
+            Some(result) => {
+                spent.usage += result.usage;
+                spent.cost_usd += result.cost_usd.unwrap_or_default();
+            }
+            None => {
+                let sample = samples.get(&entry.planned.task_id).ok_or_else(|| {
+                    anyhow::anyhow!("task `{}` of the run is not in the dataset", entry.planned.task_id)
+                })?;
+                pending.push(Pending { sample: sample.clone(), epoch: entry.epoch });
+            }
+        }
+    }
+    Ok((pending, spent))
+}
+
+/// Writes totals and reports, shows the result and picks the exit code.
+pub fn conclude(
+    run: &RunDirectory,
+    record: &mut RunRecord,
+    stopped: &Stopped,
+    secrets: &Secrets,
+    output: Output,
+    console: &Console,
+) -> CommandResult {
+    let figures = Figures::of_run(run, record)?;
+    record.totals = Some(figures.totals.clone());
+    run.write_record(record)?;
+    let report = write_files(run, record, &figures)?;
+    show(&figures, &report, output, console)?;
+
+    let totals = &figures.totals;
+    match stopped {
+        Stopped::Early(reason) => console.warn(&format!("stopped early: {}", secrets.redact(reason))),
+        Stopped::Interrupted => console.warn("stopped by a signal"),
+        Stopped::Done => {}
+    }
+    if totals.missing > 0 {
+        console.warn(&format!(
+            "{} of {} samples have no outcome\n\nhint: `gaia resume {}` finishes them",
+            totals.missing,
+            totals.requested,
+            run.path().display()
+        ));
+    }
+    if totals.error > 0 {
+        console.warn(&format!(
+            "{} of {} samples ended in an error and count as wrong{}\n\nhint: `gaia resume {} --rerun errors` runs \
+             them again",
+            totals.error,
+            totals.requested,
+            first_error(run, record)?.map(|error| format!("; the first: {error}")).unwrap_or_default(),
+            run.path().display()
+        ));
+    }
+    Ok(if totals.missing + totals.error > 0 { exit_code::INCOMPLETE } else { exit_code::SUCCESS })
+}
+
+/// The result on stdout.
+pub fn show(figures: &Figures, report: &Path, output: Output, console: &Console) -> CommandResult<()> {
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        figures: &'a Figures,
+        report: &'a Path,
+    }
+    let text = match output {
+        Output::Table => format!("{}\nReport: {}", results_table(figures), report.display()),
+        Output::Json => serde_json::to_string_pretty(&Shown { figures, report })?,
+    };
+    Ok(console.print(&text)?)
+}
+
+fn first_error(run: &RunDirectory, record: &RunRecord) -> CommandResult<Option<String>> {
+    for entry in run.entries(record) {
+        if let Some(result) = entry?.result
+            && result.status == Status::Error
+        {
+            return Ok(result.error.map(|error| error.message));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,80 @@
+use gaia_agent::model::ModelError;
+
+use super::*;
+use crate::sample::tests::{context, sample, says};
+use crate::store::{RunDirectory, SampleKey};
+
+const TASKS: [&str; 4] = ["a", "b", "c", "d"];
+
+const GO_ON: StopRules =
+    StopRules { on_error: OnError::GoOn, budget: BudgetConfig { tokens: None, cost_usd: None } };
+
+/// Runs the four tasks one at a time; returns how it stopped and which have an outcome.
+async fn work(
+    script: Vec<Result<gaia_agent::model::Reply, ModelError>>,
+    rules: StopRules,
+    interrupt: &Interrupt,
+) -> (Stopped, Vec<&'static str>) {
+    let runs = tempfile::tempdir().unwrap();
+    let (context, _lock) = context(runs.path(), &TASKS, script);
+    let run: RunDirectory = context.run.clone();
+    let pending = TASKS.iter().map(|task| Pending { sample: Arc::new(sample(task)), epoch: 1 }).collect();
+    let stopped =
+        work_through(Arc::new(context), pending, NonZeroUsize::MIN, rules, Spent::default(), interrupt)
+            .await
+            .unwrap();
+    let has_outcome = |task: &&str| {
+        run.sample(&SampleKey { task_id: (*task).into(), epoch: 1 }).result().unwrap().is_some()
+    };
+    (stopped, TASKS.into_iter().filter(has_outcome).collect())
+}
+
+fn unavailable() -> Result<gaia_agent::model::Reply, ModelError> {
+    Err(ModelError::Unavailable("502".into()))
+}
+
+#[tokio::test]
+async fn an_error_is_an_outcome_and_the_run_goes_on() {
+    let script = vec![says("1"), unavailable(), unavailable(), says("3"), says("4")];
+    let (stopped, done) = work(script, GO_ON, &Interrupt::default()).await;
+    assert!(matches!(stopped, Stopped::Done), "{stopped:?}");
+    assert_eq!(done, TASKS);
+}
+
+#[tokio::test]
+async fn the_first_error_ends_the_run_when_errors_are_not_ignored() {
+    let script = vec![says("1"), unavailable(), unavailable(), says("3"), says("4")];
+    let rules = StopRules { on_error: OnError::Stop, ..GO_ON };
+    let (stopped, done) = work(script, rules, &Interrupt::default()).await;
+    assert!(matches!(&stopped, Stopped::Early(reason) if reason.contains("`b`")), "{stopped:?}");
+    assert_eq!(done, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_ends_the_run_and_burns_no_sample() {
+    let script = vec![says("1"), Err(ModelError::Refused("no quota left".into())), says("3")];
+    let (stopped, done) = work(script, GO_ON, &Interrupt::default()).await;
+    assert!(matches!(&stopped, Stopped::Early(reason) if reason.contains("no quota left")), "{stopped:?}");
+    assert_eq!(done, ["a"]);
+}
+
+#[tokio::test]
+async fn the_budget_of_the_run_ends_it() {
+    let budget = BudgetConfig { tokens: Some(200), cost_usd: None };
+    let script = vec![says("1"), says("2"), says("3"), says("4")];
+    let (stopped, done) = work(script, StopRules { budget, ..GO_ON }, &Interrupt::default()).await;
+    assert!(
+        matches!(&stopped, Stopped::Early(reason) if reason.contains("`run.budget.tokens` = 200")),
+        "{stopped:?}"
+    );
+    assert_eq!(done, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn after_a_signal_nothing_new_starts() {
+    let interrupt = Interrupt::default();
+    interrupt.drain.cancel();
+    let (stopped, done) = work(vec![says("1")], GO_ON, &interrupt).await;
+    assert!(matches!(stopped, Stopped::Interrupted), "{stopped:?}");
+    assert!(done.is_empty());
+}
