@@ -2,14 +2,30 @@
 //!
 //! Built-in defaults < file < `GAIA_*` environment < flags and `--set`.
 
+mod check;
+mod dotenv;
+mod effective;
+mod expand;
+mod layers;
+mod load;
+mod problem;
+mod resolve;
+mod schema;
 mod secret;
 mod server;
 mod settings;
 mod values;
 
+#[cfg(test)]
+#[path = "config/config_tests.rs"]
+mod tests;
+
 use std::path::{Path, PathBuf};
 
-pub use secret::{Secret, Secrets};
+pub use load::load;
+pub use problem::Problem;
+pub use schema::schema;
+pub use secret::{REDACTED, Secret, Secrets};
 pub use server::{ProtocolConfig, ScopeConfig, ServerConfig};
 pub use settings::{
     AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, ModelConfig,
@@ -62,6 +78,8 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// The folder of the config file, or the working folder.
     pub base: PathBuf,
+    /// The environment with the `.env` files filled in, for a model server of this run's own.
+    pub environment: Environment,
     /// Value of the variable that `model.api_key_env` names.
     pub api_key: Option<Secret>,
     /// What must never be written anywhere.
@@ -74,16 +92,21 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file (or a `.env`) is there but cannot be read, or was named and is not there.
-    #[error("failed to read the config")]
-    Unreadable(#[source] std::io::Error),
+    #[error("failed to read the config: {error}{hint}")]
+    Unreadable {
+        /// Empty, or a line of its own.
+        hint: String,
+        error: std::io::Error,
+    },
+    /// Everything that was found wrong, each with its place.
+    #[error("failed to load the config: {}", problems(.0))]
+    Invalid(Vec<Problem>),
 }
 
-/// Merges the layers, checks them and expands variables.
-pub fn load(_sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
-    todo!()
-}
-
-/// JSON Schema of the config file, committed as `configs/config.schema.json`.
-pub fn schema() -> serde_json::Value {
-    todo!()
+fn problems(problems: &[Problem]) -> String {
+    let texts: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    match texts.as_slice() {
+        [only] => only.clone(),
+        _ => format!("{} problems\n{}", texts.len(), texts.join("\n")),
+    }
 }

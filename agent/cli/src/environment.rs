@@ -35,6 +35,9 @@ pub const CONFIG_VARIABLES: &[ConfigVariable] = &[
 /// Read by the presets through `${…}`, not by the config layer: the image of the bash sandbox.
 pub const SANDBOX_IMAGE: &str = "GAIA_SANDBOX_IMAGE";
 
+/// Not read from the environment: `${GAIA_CONFIG_DIR}` in a config is the folder of that config.
+pub const CONFIG_DIR: &str = "GAIA_CONFIG_DIR";
+
 /// Given to sample-scoped servers; their values in our own environment mean nothing to us.
 pub const RUN_ID: &str = "GAIA_RUN_ID";
 /// See [`RUN_ID`].

@@ -66,3 +66,15 @@ impl fmt::Debug for Secrets {
         write!(formatter, "Secrets({})", self.values.len())
     }
 }
+
+/// Whether what has this name (a variable, a header, a flag, a query parameter) is likely to be a secret.
+/// Names that only name a variable (`api_key_env`) and counts of tokens are not.
+pub(crate) fn looks_secret(name: &str) -> bool {
+    let name = name.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
+    if name.ends_with("_env") || name.ends_with("_env_var") || name == "tokens" || name.ends_with("_tokens") {
+        return false;
+    }
+    ["key", "token", "secret", "passw", "credential", "authorization", "auth", "cookie"]
+        .iter()
+        .any(|word| name.contains(word))
+}

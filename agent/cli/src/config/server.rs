@@ -57,6 +57,8 @@ pub struct ServerConfig {
     /// `false`: the run goes on without this server and says so.
     pub required: bool,
     /// Era of the protocol; `"auto"` finds out.
+    #[serde(deserialize_with = "values::protocol")]
+    #[schemars(schema_with = "values::protocol_schema")]
     pub protocol: ProtocolConfig,
     /// Put before the names of its tools. Not built yet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,15 +106,15 @@ impl From<ScopeConfig> for Scope {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum ProtocolConfig {
     #[serde(rename = "auto")]
     Auto,
     /// 2024-11-05 to 2025-11-25.
-    #[serde(rename = "2025", alias = "legacy")]
+    #[serde(rename = "2025")]
     Era2025,
     /// 2026-07-28.
-    #[serde(rename = "2026", alias = "modern")]
+    #[serde(rename = "2026")]
     Era2026,
 }
 

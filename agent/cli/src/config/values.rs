@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::server::ProtocolConfig;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
@@ -156,4 +157,40 @@ pub(crate) fn levels_schema(_generator: &mut SchemaGenerator) -> Schema {
             ]
         }
     })
+}
+
+/// `"auto"`, `"2025"` or `2025`, `"2026"` or `2026`.
+pub(crate) fn protocol<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ProtocolConfig, D::Error> {
+    struct ProtocolVisitor;
+
+    impl Visitor<'_> for ProtocolVisitor {
+        type Value = ProtocolConfig;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("\"auto\", 2025 or 2026")
+        }
+
+        fn visit_i64<E: de::Error>(self, year: i64) -> Result<ProtocolConfig, E> {
+            match year {
+                2025 => Ok(ProtocolConfig::Era2025),
+                2026 => Ok(ProtocolConfig::Era2026),
+                _ => Err(E::invalid_value(de::Unexpected::Signed(year), &self)),
+            }
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<ProtocolConfig, E> {
+            match text {
+                "auto" => Ok(ProtocolConfig::Auto),
+                "2025" => Ok(ProtocolConfig::Era2025),
+                "2026" => Ok(ProtocolConfig::Era2026),
+                _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+            }
+        }
+    }
+
+    deserializer.deserialize_any(ProtocolVisitor)
+}
+
+pub(crate) fn protocol_schema(_generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["auto", "2025", "2026", 2025, 2026], "default": "auto" })
 }

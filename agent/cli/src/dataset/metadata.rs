@@ -106,7 +106,8 @@ fn difference(first: &[Row], second: &[Row]) -> Option<String> {
 pub(super) const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// Says what to do about a Git LFS pointer.
-pub(super) const LFS_ADVICE: &str = "a Git LFS pointer, not the file itself: run `git lfs pull` in the snapshot";
+pub(super) const LFS_ADVICE: &str =
+    "a Git LFS pointer, not the file itself: run `git lfs pull` in the snapshot";
 
 fn read_json_lines(file: &Path, rows: &mut Vec<RawRow>) -> Result<(), DatasetError> {
     let bytes = fs_err::read(file)?;

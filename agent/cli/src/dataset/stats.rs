@@ -42,7 +42,8 @@ impl LevelStats {
         self.scorable += usize::from(sample.truth.is_some());
         if let Some(name) = &sample.file_name {
             self.with_attachment += 1;
-            let extension = Path::new(name).extension().map(|extension| extension.to_string_lossy().to_lowercase());
+            let extension =
+                Path::new(name).extension().map(|extension| extension.to_string_lossy().to_lowercase());
             *self.attachment_types.entry(extension.unwrap_or_else(|| "-".to_owned())).or_default() += 1;
         }
     }

@@ -1,0 +1,280 @@
+//! What types cannot say: values that do not go together, and what is missing for the purpose.
+
+use globset::Glob;
+
+use super::layers::Layers;
+use super::problem::{Place, Problem, did_you_mean};
+use super::settings::{AgentConfig, Api, Config, ModelConfig};
+use super::{Purpose, ServerConfig};
+use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
+
+/// Finds everything at once, so that one edit can mend it.
+pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<Problem> {
+    let mut check = Check { layers, problems: Vec::new() };
+    for (name, server) in &config.mcp_servers {
+        check.server(name, server);
+    }
+    if purpose == Purpose::Run {
+        check.dataset(config);
+        check.model(&config.model);
+        check.agent(&config.agent, config);
+        check.budgets(config);
+        if config.run.concurrency == 0 {
+            check.value(&["run", "concurrency"], "must be at least 1");
+        }
+        if config.run.epochs == 0 {
+            check.value(&["run", "epochs"], "must be at least 1");
+        }
+    }
+    check.problems
+}
+
+struct Check<'a> {
+    layers: &'a Layers,
+    problems: Vec<Problem>,
+}
+
+pub(super) fn path(keys: &[&str]) -> Vec<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
+}
+
+impl Check<'_> {
+    fn value(&mut self, keys: &[&str], message: &str) {
+        let place = self.layers.value_place(&path(keys));
+        self.at(place, format!("`{}` {message}", keys.join(".")));
+    }
+
+    fn key(&mut self, keys: &[&str], message: impl Into<String>) {
+        self.at(self.layers.key_place(&path(keys)), message);
+    }
+
+    fn at(&mut self, place: Option<Place>, message: impl Into<String>) {
+        self.problems.push(Problem::new(place, message));
+    }
+
+    fn missing(&mut self, keys: &[&str], hint: &str) {
+        let place = self.layers.key_place(&path(keys));
+        self.problems.push(Problem::new(place, format!("`{}` is missing", keys.join("."))).hint(hint));
+    }
+
+    fn dataset(&mut self, config: &Config) {
+        let dataset = &config.dataset;
+        if dataset.hub.is_some() {
+            self.key(
+                &["dataset", "hub"],
+                "`dataset.hub` is not built yet: download the snapshot and name its folder in `dataset.path`",
+            );
+        } else if dataset.path.is_none() {
+            self.missing(
+                &["dataset", "path"],
+                "name the folder of a GAIA snapshot in the config, by `--dataset PATH` or in `GAIA_DATASET`",
+            );
+        }
+        if dataset.limit == Some(0) {
+            self.value(&["dataset", "limit"], "must be at least 1");
+        }
+    }
+
+    fn model(&mut self, model: &ModelConfig) {
+        if model.name.as_ref().is_none_or(|name| name.trim().is_empty()) {
+            self.missing(
+                &["model", "name"],
+                "name the model in the config, by `--model NAME` or in `GAIA_MODEL`",
+            );
+        }
+        if model.api == Api::Responses {
+            self.value(&["model", "api"], "= \"responses\" is not built yet: use \"chat\"");
+        }
+        if model.server.is_some() && model.base_url.is_some() {
+            self.key(
+                &["model", "base_url"],
+                "`model.base_url` and `[model.server]` exclude each other: the server says its own address",
+            );
+        }
+        if let Some(server) = &model.server
+            && server.command.trim().is_empty()
+        {
+            self.value(&["model", "server", "command"], "is empty");
+        }
+        if let Some(name) = &model.api_key_env
+            && !super::expand::is_variable_name(name)
+        {
+            // Not repeated: it may well be the key.
+            self.key(
+                &["model", "api_key_env"],
+                "`model.api_key_env` must be the NAME of an environment variable, such as `OPENAI_API_KEY`, \
+                 not the key itself",
+            );
+        }
+        for (index, prefix) in model.accepts.iter().enumerate() {
+            if !prefix.contains('/') {
+                let message = format!("`{prefix}` is not the start of a media type, such as `image/`");
+                self.at(self.layers.value_place(&path(&["model", "accepts", &index.to_string()])), message);
+            }
+        }
+        if model.context_window == Some(0) {
+            self.value(&["model", "context_window"], "must be at least 1");
+        }
+        if let Some(price) = model.price {
+            let prices =
+                [("input", Some(price.input)), ("cached", price.cached), ("output", Some(price.output))];
+            for (name, price) in prices {
+                if price.is_some_and(|price| !price.is_finite() || price < 0.0) {
+                    self.value(&["model", "price", name], "must not be negative");
+                }
+            }
+        }
+        for reserved in ["messages", "tools", "stream", "model"] {
+            if model.params.contains_key(reserved) {
+                let message = format!("`{reserved}` is set by the loop and cannot be a parameter");
+                self.key(&["model", "params", reserved], message);
+            }
+        }
+    }
+
+    fn agent(&mut self, agent: &AgentConfig, config: &Config) {
+        /// Less cannot hold the line that says how much is missing.
+        const MIN_RESULT_BYTES: usize = 256;
+        if agent.max_steps == 0 {
+            self.value(&["agent", "max_steps"], "must be at least 1");
+        }
+        if agent.result_bytes < MIN_RESULT_BYTES {
+            self.value(&["agent", "result_bytes"], "must be at least 256");
+        }
+        match agent.answer_tool.split_once('/') {
+            Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
+                if !config.mcp_servers.contains_key(server) {
+                    let near = did_you_mean(server, config.mcp_servers.keys().map(String::as_str));
+                    let place = self.layers.value_place(&path(&["agent", "answer_tool"]));
+                    let message = format!(
+                        "the answer tool `{}` needs a server `{server}`, which the config does not have{near}",
+                        agent.answer_tool
+                    );
+                    let hint =
+                        format!("add `[mcp_servers.{server}]`, or name another tool in `agent.answer_tool`");
+                    self.problems.push(Problem::new(place, message).hint(hint));
+                }
+            }
+            _ => self.value(&["agent", "answer_tool"], "must be of the form `server/tool`"),
+        }
+    }
+
+    fn budgets(&mut self, config: &Config) {
+        for (section, budget) in [("agent", config.agent.budget), ("run", config.run.budget)] {
+            if budget.tokens == Some(0) {
+                self.value(&[section, "budget", "tokens"], "must be at least 1");
+            }
+            let Some(cost) = budget.cost_usd else { continue };
+            if !cost.is_finite() || cost <= 0.0 {
+                self.value(&[section, "budget", "cost_usd"], "must be above 0");
+            } else if config.model.price.is_none() {
+                let message = format!(
+                    "`{section}.budget.cost_usd` needs `[model.price]`: without prices money cannot be counted"
+                );
+                self.key(&[section, "budget", "cost_usd"], message);
+            }
+        }
+    }
+
+    fn server(&mut self, name: &str, server: &ServerConfig) {
+        let keys = ["mcp_servers", name];
+        let allowed = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+        if name.is_empty() || !name.chars().all(allowed) {
+            self.key(&keys, format!("`{name}` is not a server name: use letters, digits, `_` and `-`"));
+        }
+        let only =
+            |key: &str, with: &str| format!("`{key}` of server `{name}` belongs to servers with `{with}`");
+        match (&server.command, &server.url) {
+            (None, None) => self.key(
+                &keys,
+                format!("server `{name}` has neither `command` (a program) nor `url` (an endpoint)"),
+            ),
+            (Some(_), Some(_)) => self.key(
+                &["mcp_servers", name, "url"],
+                format!("server `{name}` has both `command` and `url`: keep the one that is meant"),
+            ),
+            (Some(command), None) => {
+                if command.trim().is_empty() {
+                    self.value(&["mcp_servers", name, "command"], "is empty");
+                }
+                let wrong = [
+                    ("headers", !server.headers.is_empty()),
+                    ("bearer_token_env_var", server.bearer_token_env_var.is_some()),
+                ];
+                for (key, _) in wrong.iter().filter(|(_, there)| *there) {
+                    self.key(&["mcp_servers", name, key], only(key, "url"));
+                }
+            }
+            (None, Some(_)) => {
+                let wrong = [
+                    ("args", !server.args.is_empty()),
+                    ("env", !server.env.is_empty()),
+                    ("env_vars", !server.env_vars.is_empty()),
+                    ("cwd", server.cwd.is_some()),
+                ];
+                for (key, _) in wrong.iter().filter(|(_, there)| *there) {
+                    self.key(&["mcp_servers", name, key], only(key, "command"));
+                }
+            }
+        }
+        if server.prefix.is_some() {
+            self.key(
+                &["mcp_servers", name, "prefix"],
+                "`prefix` is not built yet: tools that clash get the server's name in front by themselves",
+            );
+        }
+        self.variables(name, server);
+        self.globs(name, "enabled_tools", server.enabled_tools.as_deref().unwrap_or_default());
+        self.globs(name, "disabled_tools", &server.disabled_tools);
+        if server.enabled_tools.as_ref().is_some_and(Vec::is_empty) {
+            let message = format!(
+                "`enabled_tools` of server `{name}` is empty, which leaves no tool: remove the key or the server"
+            );
+            self.key(&["mcp_servers", name, "enabled_tools"], message);
+        }
+    }
+
+    fn variables(&mut self, name: &str, server: &ServerConfig) {
+        for variable in server.env.keys() {
+            if variable.is_empty() || variable.contains(['=', '\0']) {
+                let message = format!("`{}` is not the name of a variable", variable.escape_debug());
+                self.key(&["mcp_servers", name, "env", variable], message);
+            } else if [RUN_ID, SAMPLE_ID, FILES_DIR].contains(&variable.as_str()) {
+                let message =
+                    format!("`{variable}` is set by gaia for every sample and cannot be configured");
+                self.key(&["mcp_servers", name, "env", variable], message);
+            }
+        }
+        for (index, variable) in server.env_vars.iter().enumerate() {
+            if !super::expand::is_variable_name(variable) {
+                let place =
+                    self.layers.value_place(&path(&["mcp_servers", name, "env_vars", &index.to_string()]));
+                self.at(place, "`env_vars` holds NAMES of variables; values belong into `env`");
+            }
+        }
+        if let Some(variable) = &server.bearer_token_env_var
+            && !super::expand::is_variable_name(variable)
+        {
+            let message =
+                "`bearer_token_env_var` must be the NAME of an environment variable, not the token itself";
+            self.key(&["mcp_servers", name, "bearer_token_env_var"], message);
+        }
+        for header in server.headers.keys() {
+            let token =
+                |character: char| character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character);
+            if header.is_empty() || !header.chars().all(token) {
+                let message = format!("`{}` is not the name of a header", header.escape_debug());
+                self.key(&["mcp_servers", name, "headers", header], message);
+            }
+        }
+    }
+
+    fn globs(&mut self, name: &str, key: &str, globs: &[String]) {
+        for (index, glob) in globs.iter().enumerate() {
+            if let Err(error) = Glob::new(glob) {
+                let place = self.layers.value_place(&path(&["mcp_servers", name, key, &index.to_string()]));
+                self.at(place, format!("`{glob}` is not a glob: {}", error.kind()));
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::secret::{REDACTED, looks_secret};
+
+/// A text file that positions point into.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SourceText {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+/// Where a value of the config was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    File {
+        source: Arc<SourceText>,
+        /// In bytes.
+        span: Range<usize>,
+    },
+    Variable(&'static str),
+    /// Flag and its argument as the user typed them.
+    Flag(String),
+}
+
+/// One thing that is wrong with the config. Its text names the place, shows the line and says the way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub(crate) place: Option<Place>,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(place: Option<Place>, message: impl Into<String>) -> Self {
+        Self { place, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(Place::File { source, span }) => {
+                let position = Position::of(&source.text, span);
+                let Position { line, column, .. } = position;
+                write!(formatter, "{}:{line}:{column}: {}", source.path.display(), self.message)?;
+                // Every line of a `.env` may be a secret, and error texts end up in logs.
+                if !source.path.ends_with(".env") {
+                    position.underline(formatter)?;
+                }
+            }
+            Some(Place::Variable(name)) => {
+                write!(formatter, "environment variable `{name}`: {}", self.message)?;
+            }
+            Some(Place::Flag(flag)) => write!(formatter, "`{flag}`: {}", self.message)?,
+            None => formatter.write_str(&self.message)?,
+        }
+        if let Some(hint) = &self.hint {
+            write!(formatter, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+struct Position<'a> {
+    /// From 1.
+    line: usize,
+    /// In characters, from 1.
+    column: usize,
+    text: &'a str,
+    /// In characters, at least 1 and not beyond the line.
+    width: usize,
+}
+
+impl<'a> Position<'a> {
+    fn of(text: &'a str, span: &Range<usize>) -> Self {
+        let start = floor_boundary(text, span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
+        let end = floor_boundary(text, span.end).clamp(start, line_end);
+        Self {
+            line: text[..start].matches('\n').count() + 1,
+            column: text[line_start..start].chars().count() + 1,
+            text: text[line_start..line_end].trim_end_matches('\r'),
+            width: text[start..end].trim_end().chars().count().max(1),
+        }
+    }
+
+    fn underline(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        // As for a `.env`.
+        if let Some((key, _)) = self.text.split_once('=')
+            && looks_secret(key)
+        {
+            return write!(formatter, "\n{margin} |\n{number} | {}= {REDACTED}", key);
+        }
+        // Tabs keep their width under the line when they are repeated.
+        let indent: String = self
+            .text
+            .chars()
+            .take(self.column - 1)
+            .map(|character| if character == '\t' { '\t' } else { ' ' })
+            .collect();
+        let carets = "^".repeat(self.width);
+        write!(formatter, "\n{margin} |\n{number} | {}\n{margin} | {indent}{carets}", self.text)
+    }
+}
+
+fn floor_boundary(text: &str, index: usize) -> usize {
+    let mut index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+/// `, did you mean …?` when one of the candidates is close.
+pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map(|near| format!(", did you mean `{near}`?")).unwrap_or_default()
+}
+
+/// The most similar candidate, if it may be a typing error.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    /// The similarity from which a typing error is likelier than another word.
+    const MIN_SIMILARITY: f64 = 0.8;
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
+        .max_by(|(first, _), (second, _)| first.total_cmp(second))
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,214 @@
+//! From a config as written to one that can be used: variables expanded, keys looked up.
+
+use std::collections::BTreeMap;
+
+use gaia_agent::tools::{ServerSpec, TransportSpec};
+
+use super::ServerConfig;
+use super::check::path;
+use super::expand::{ExpandError, Expanded, Variables};
+use super::layers::Layers;
+use super::problem::{Place, Problem};
+use super::secret::{Secret, Secrets, looks_secret};
+use super::settings::{Config, ModelConfig};
+
+pub(super) struct Resolver<'a> {
+    pub(super) variables: Variables<'a>,
+    pub(super) layers: &'a Layers,
+    pub(super) secrets: Secrets,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Whether what a text gives is kept out of outputs.
+#[derive(Clone, Copy)]
+enum Kept<'a> {
+    /// Values of `env` and `headers`, with the name they have there: all that came from variables, and
+    /// literals under names that look like secrets.
+    Confidential(&'a str),
+    /// Arguments and addresses: variables whose names look like secrets.
+    Plain,
+}
+
+/// Variables that everybody has and that are in half of all outputs.
+const COMMON_VARIABLES: &[&str] =
+    &["GAIA_CONFIG_DIR", "HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+
+impl Resolver<'_> {
+    pub(super) fn servers(&mut self, config: &Config) -> Vec<ServerSpec> {
+        config.mcp_servers.iter().filter_map(|(name, server)| self.server(name, server)).collect()
+    }
+
+    fn server(&mut self, name: &str, server: &ServerConfig) -> Option<ServerSpec> {
+        let keys = ["mcp_servers", name];
+        let transport = if let Some(command) = &server.command {
+            let mut env = BTreeMap::new();
+            for variable in &server.env_vars {
+                if let Some(value) = self.variables.environment.get(variable) {
+                    self.keep(variable, value);
+                    env.insert(variable.clone(), value.to_owned());
+                }
+            }
+            env.extend(self.table(&keys, "env", &server.env));
+            TransportSpec::Stdio {
+                command: self.text(&["mcp_servers", name, "command"], command, Kept::Plain),
+                args: self.list(&["mcp_servers", name, "args"], &server.args),
+                env,
+                cwd: server.cwd.clone(),
+            }
+        } else {
+            let url = self.url(&["mcp_servers", name, "url"], server.url.as_deref()?);
+            let headers = self.table(&keys, "headers", &server.headers);
+            let bearer_token = server.bearer_token_env_var.as_deref().and_then(|variable| {
+                self.secret_variable(&["mcp_servers", name, "bearer_token_env_var"], variable)
+            });
+            let bearer_token = bearer_token.map(|token| token.expose().to_owned());
+            TransportSpec::Http { url, headers, bearer_token }
+        };
+        Some(ServerSpec {
+            name: name.to_owned(),
+            transport,
+            scope: server.scope.into(),
+            enabled_tools: server.enabled_tools.clone(),
+            disabled_tools: server.disabled_tools.clone(),
+            startup_timeout: server.startup_timeout_sec,
+            tool_timeout: server.tool_timeout_sec,
+            required: server.required,
+            protocol: server.protocol.into(),
+        })
+    }
+
+    /// Expands in place and returns the key.
+    pub(super) fn model(&mut self, model: &mut ModelConfig) -> Option<Secret> {
+        if let Some(base_url) = &mut model.base_url {
+            *base_url = self.url(&["model", "base_url"], base_url);
+        }
+        if let Some(name) = &mut model.name {
+            *name = self.text(&["model", "name"], name, Kept::Plain);
+        }
+        if let Some(server) = &mut model.server {
+            server.command = self.text(&["model", "server", "command"], &server.command, Kept::Plain);
+            server.args = self.list(&["model", "server", "args"], &server.args);
+        }
+        let variable = model.api_key_env.clone()?;
+        // A rehearsal needs no key and must not be given one.
+        if model.rehearsal { None } else { self.secret_variable(&["model", "api_key_env"], &variable) }
+    }
+
+    fn secret_variable(&mut self, keys: &[&str], variable: &str) -> Option<Secret> {
+        let Some(value) = self.variables.environment.get_filled(variable) else {
+            let place = self.layers.value_place(&path(keys));
+            let message =
+                format!("environment variable `{variable}` is not set, which `{}` names", keys.join("."));
+            let hint = format!("export it, or put `{variable}=…` into a `.env` beside the config");
+            self.problems.push(Problem::new(place, message).hint(hint));
+            return None;
+        };
+        self.secrets.insert(value);
+        Some(Secret::new(value))
+    }
+
+    fn url(&mut self, keys: &[&str], text: &str) -> String {
+        let before = self.problems.len();
+        let url = self.text(keys, text, Kept::Plain);
+        if let Some((_, rest)) = url.split_once("://")
+            && let Some((user, _)) = rest.split(['/', '?', '#']).next().unwrap_or_default().rsplit_once('@')
+        {
+            self.secrets.insert(user);
+            self.secrets.insert(user.split_once(':').map_or(user, |(_, password)| password));
+        }
+        let known =
+            ["http://", "https://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
+        if !known && self.problems.len() == before {
+            let place = self.layers.value_place(&path(keys));
+            let message = format!("`{}` must start with `http://` or `https://`", keys.join("."));
+            self.problems.push(Problem::new(place, message));
+        }
+        url
+    }
+
+    fn list(&mut self, keys: &[&str], texts: &[String]) -> Vec<String> {
+        let expand = |(index, text): (usize, &String)| {
+            let index = index.to_string();
+            let keys: Vec<&str> = keys.iter().copied().chain([index.as_str()]).collect();
+            self.text(&keys, text, Kept::Plain)
+        };
+        texts.iter().enumerate().map(expand).collect()
+    }
+
+    fn table(
+        &mut self,
+        keys: &[&str],
+        key: &str,
+        texts: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let expand = |(name, text): (&String, &String)| {
+            let keys: Vec<&str> = keys.iter().copied().chain([key, name.as_str()]).collect();
+            (name.clone(), self.text(&keys, text, Kept::Confidential(name)))
+        };
+        texts.iter().map(expand).collect()
+    }
+
+    fn text(&mut self, keys: &[&str], text: &str, kept: Kept<'_>) -> String {
+        let Expanded { text, used } = match self.variables.expand(text) {
+            Ok(expanded) => expanded,
+            Err(error) => {
+                self.problems.push(self.problem(keys, &error));
+                return text.to_owned();
+            }
+        };
+        for (variable, value) in &used {
+            match kept {
+                Kept::Confidential(_) => self.keep(variable, value),
+                Kept::Plain if looks_secret(variable) => self.secrets.insert(value),
+                Kept::Plain => {}
+            }
+        }
+        if let Kept::Confidential(name) = kept
+            && looks_secret(name)
+        {
+            self.secrets.insert(without_scheme(&text));
+        }
+        text
+    }
+
+    fn keep(&mut self, variable: &str, value: &str) {
+        if !COMMON_VARIABLES.contains(&variable) {
+            self.secrets.insert(value);
+        }
+    }
+
+    fn problem(&self, keys: &[&str], error: &ExpandError) -> Problem {
+        let place = self.layers.value_place(&path(keys)).map(|place| narrow(place, error.reference()));
+        let problem = Problem::new(place, format!("`{}`: {error}", keys.join(".")));
+        match error {
+            ExpandError::NotSet { name, .. } => problem.hint(format!(
+                "set it, put `{name}=…` into a `.env` beside the config, or give a default: `${{{name}:-…}}`"
+            )),
+            ExpandError::Malformed { .. } => problem.hint("write `$${` for a literal `${`"),
+        }
+    }
+}
+
+/// The credential in a header such as `Bearer abc`.
+pub(super) fn without_scheme(value: &str) -> &str {
+    let scheme = |prefix: &&str| {
+        value.len() > prefix.len()
+            && value.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    let length =
+        ["Bearer ", "Basic ", "Token "].iter().find(|prefix| scheme(prefix)).map_or(0, |prefix| prefix.len());
+    value[length..].trim()
+}
+
+/// Moves the caret from the whole value to the part of it that is meant.
+fn narrow(place: Place, part: &str) -> Place {
+    match place {
+        Place::File { source, span } => {
+            let found = source.text.get(span.clone()).and_then(|value| value.find(part));
+            let span =
+                found.map_or(span.clone(), |offset| span.start + offset..span.start + offset + part.len());
+            Place::File { source, span }
+        }
+        other => other,
+    }
+}
