@@ -2,8 +2,9 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
+use anyhow::Context;
 use gaia_scorer::{official, quasi};
-use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Surroundings, open_run};
 use crate::args::{ScoreArguments, ScorerName};
@@ -31,70 +32,54 @@ pub(super) fn score(arguments: ScoreArguments, surroundings: &Surroundings) -> C
     }
 }
 
-/// One line of `--pairs`.
-#[derive(Debug, Deserialize)]
-struct Pair {
-    pred: Option<String>,
-    truth: String,
-}
-
-/// The same line with the verdict.
-#[derive(Debug, Serialize)]
-struct ScoredPair<'a> {
-    pred: &'a Option<String>,
-    truth: &'a str,
-    correct: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<official::Kind>,
-    reason: String,
-}
-
 fn score_pairs(input: impl BufRead, mut out: impl Write, scorer: ScorerName) -> CommandResult {
     for (index, line) in input.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let pair: Pair = serde_json::from_str(&line).map_err(|error| {
-            CommandError::usage(anyhow::Error::from(error).context(format!("line {} is no pair", index + 1)))
+        let scored = score_pair(&line, scorer).map_err(|error| {
+            CommandError::usage(error.context(format!("line {} is no pair", index + 1)))
                 .with_hint(r#"a line is {"pred": string or null, "truth": string}"#)
         })?;
-        serde_json::to_writer(&mut out, &verdict(&pair, scorer)).map_err(io::Error::from)?;
+        serde_json::to_writer(&mut out, &scored).map_err(io::Error::from)?;
         out.write_all(b"\n")?;
     }
     out.flush()?;
     Ok(exit_code::SUCCESS)
 }
 
-fn verdict(pair: &Pair, scorer: ScorerName) -> ScoredPair<'_> {
-    let Pair { pred, truth } = pair;
-    match scorer {
+/// The line as it came, plus the verdict.
+fn score_pair(line: &str, scorer: ScorerName) -> anyhow::Result<Map<String, Value>> {
+    let mut pair: Map<String, Value> = serde_json::from_str(line)?;
+    let pred = match pair.get("pred") {
+        Some(Value::String(text)) => Some(text.as_str()),
+        Some(Value::Null) => None,
+        Some(_) => anyhow::bail!("`pred` is neither text nor null"),
+        None => anyhow::bail!("there is no `pred`"),
+    };
+    let truth = pair.get("truth").and_then(Value::as_str).context("there is no `truth` that is text")?;
+    let (correct, kind, reason) = match scorer {
         ScorerName::Official => {
-            let verdict = official::score(pred.as_deref(), truth);
-            ScoredPair {
-                pred,
-                truth,
-                correct: verdict.correct,
-                kind: Some(verdict.kind),
-                reason: verdict.reason.to_string(),
-            }
+            let verdict = official::score(pred, truth);
+            (verdict.correct, Some(verdict.kind), verdict.reason.to_string())
         }
         ScorerName::Quasi => {
-            let quasi = quasi::score(pred.as_deref(), truth);
+            let quasi = quasi::score(pred, truth);
             let relation = match (quasi.exact, quasi.partial) {
                 (true, _) => "equal once normalised",
                 (false, true) => "a partial match only",
                 (false, false) => "different",
             };
-            ScoredPair {
-                pred,
-                truth,
-                correct: quasi.exact,
-                kind: None,
-                reason: format!("{relation}: `{}` and `{}`", quasi.norm_pred, quasi.norm_truth),
-            }
+            (quasi.exact, None, format!("{relation}: `{}` and `{}`", quasi.norm_pred, quasi.norm_truth))
         }
+    };
+    pair.insert("correct".to_owned(), correct.into());
+    if let Some(kind) = kind {
+        pair.insert("kind".to_owned(), serde_json::to_value(kind)?);
     }
+    pair.insert("reason".to_owned(), reason.into());
+    Ok(pair)
 }
 
 /// Scores stored answers again, with the truths that the dataset has today.
@@ -143,7 +128,7 @@ pub(super) fn parse_split(name: &str) -> CommandResult<Split> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -158,6 +143,7 @@ mod tests {
         let input = "{\"pred\": \"$1,000\", \"truth\": \"1000\", \"id\": 7}\n\n{\"pred\": null, \"truth\": \"Paris\"}\n";
         let lines = pairs(input, ScorerName::Official).unwrap();
         assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0]["id"], 7, "what else is in a line stays");
         assert_eq!(
             (&lines[0]["pred"], &lines[0]["correct"], &lines[0]["kind"]),
             (&json!("$1,000"), &json!(true), &json!("number"))
