@@ -1,5 +1,6 @@
 //! Tool arguments as a model writes them, read strictly: a wrong value is answered with what would be right.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
@@ -72,6 +73,29 @@ impl Arguments {
         }
     }
 
+    /// A whole number within `range`.
+    pub fn integer(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ArgumentError> {
+        let Some(value) = self.present(name) else {
+            return Ok(None);
+        };
+        let expected = match *range.end() {
+            u64::MAX => format!("a whole number from {} on", range.start()),
+            end => format!("a whole number from {} to {end}", range.start()),
+        };
+        match value {
+            Value::Number(number) => match number.as_u64().filter(|number| range.contains(number)) {
+                Some(number) => Ok(Some(number)),
+                None => Err(ArgumentError(format!("`{name}` must be {expected}, not {number}"))),
+            },
+            other => Err(wrong_type(name, &expected, other)),
+        }
+    }
+
+    pub fn required_integer(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, ArgumentError> {
+        self.integer(name, range)?
+            .ok_or_else(|| ArgumentError(format!("`{name}` is missing; it is a whole number")))
+    }
+
     fn present(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
@@ -128,6 +152,25 @@ mod tests {
                 format!("`timeout` must be a whole number of seconds from 1 to 600, not {found}")
             );
         }
+    }
+
+    #[test]
+    fn integers_are_whole_and_in_range() {
+        let integer = |value: Value| arguments(json!({ "timeout": value })).integer("timeout", 1..=9);
+        assert_eq!(integer(json!(9)), Ok(Some(9)));
+        assert_eq!(integer(json!(null)), Ok(None));
+        for (value, found) in
+            [(json!(10), "10"), (json!(-1), "-1"), (json!(1.5), "1.5"), (json!("3"), "the string \"3\"")]
+        {
+            assert_eq!(
+                error(integer(value)),
+                format!("`timeout` must be a whole number from 1 to 9, not {found}")
+            );
+        }
+        let open = arguments(json!({ "timeout": 0 })).required_integer("timeout", 1..=u64::MAX);
+        assert_eq!(error(open), "`timeout` must be a whole number from 1 on, not 0");
+        let absent = arguments(json!({})).required_integer("timeout", 1..=9);
+        assert_eq!(error(absent), "`timeout` is missing; it is a whole number");
     }
 
     #[test]

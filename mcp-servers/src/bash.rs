@@ -2,9 +2,11 @@
 
 mod args;
 mod describe;
+mod files;
 mod places;
 mod render;
 mod slot;
+mod tasks;
 mod terminal;
 mod tools;
 
@@ -17,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::args::BashArgs;
 use self::places::Places;
+use self::render::Circumstances;
 use self::slot::{Blueprint, SlotError};
 use crate::arguments::{ArgumentError, Arguments};
 use crate::serve::{ServeError, Start};
@@ -128,7 +131,7 @@ impl Toolset for Bash {
     async fn call(&self, tool: &str, arguments: JsonObject, call: Call) -> CallToolResult {
         let result = match tool {
             tools::BASH => self.bash(arguments, &call).await,
-            other => Err(ToolError::Text(format!("the tool `{other}` is not implemented"))),
+            other => self.helper(other, arguments, &call).await,
         };
         result.unwrap_or_else(|error| failure(error.to_string()))
     }
@@ -162,14 +165,17 @@ enum ToolError {
 /// The arguments of `bash`, checked.
 struct BashCall {
     command: String,
-    timeout: Duration,
+    /// `None` when the call does not say.
+    timeout: Option<Duration>,
     input: Input,
     restart: bool,
+    run_in_background: bool,
 }
 
 impl BashCall {
-    fn new(arguments: JsonObject, default_timeout: Duration) -> Result<Self, ToolError> {
-        let arguments = Arguments::new(arguments, &["command", "timeout", "stdin", "restart"])?;
+    fn new(arguments: JsonObject) -> Result<Self, ToolError> {
+        let known = ["command", "timeout", "run_in_background", "stdin", "restart"];
+        let arguments = Arguments::new(arguments, &known)?;
         let restart = arguments.flag("restart")?.unwrap_or(false);
         let command = match arguments.text("command")? {
             Some(command) => command,
@@ -185,30 +191,60 @@ impl BashCall {
             Some(text) => Input::Bytes(text.into_bytes()),
             None => Input::Empty,
         };
-        let timeout = arguments.seconds("timeout", MAX_TIMEOUT)?.unwrap_or(default_timeout);
-        Ok(Self { command, timeout, input, restart })
+        let timeout = arguments.seconds("timeout", MAX_TIMEOUT)?;
+        let run_in_background = arguments.flag("run_in_background")?.unwrap_or(false);
+        Ok(Self { command, timeout, input, restart, run_in_background })
     }
 }
 
 impl Bash {
     async fn bash(&self, arguments: JsonObject, call: &Call) -> Result<CallToolResult, ToolError> {
-        let BashCall { command, timeout, input, restart } = BashCall::new(arguments, self.default_timeout)?;
+        let BashCall { command, timeout, input, restart, run_in_background } = BashCall::new(arguments)?;
         let place = self.places.enter(&call.caller, &call.cancel).await?;
+        let sandbox = place.sandbox();
         if restart {
-            place.unless_closed(place.sandbox().restart_shell()).await??;
+            place.unless_closed(sandbox.restart_shell()).await??;
             if command.trim().is_empty() {
                 return Ok(render::restarted(place.take_reset()));
             }
         }
-        let text_bytes = command.len();
+        if run_in_background {
+            let timeout = timeout.unwrap_or(tasks::DEFAULT_TASK_TIMEOUT);
+            let task = sandbox.start_task(Command { text: command, timeout, input });
+            let id = place.unless_closed(task).await??;
+            return Ok(tasks::started(id, place.take_reset()));
+        }
+        let timeout = timeout.unwrap_or(self.default_timeout);
         let status = call.status.clone();
-        tracing::debug!(text_bytes, timeout_s = timeout.as_secs(), "running a command");
         let command = Command { text: command, timeout, input };
-        let run = place.sandbox().run(command, |progress| show(&status, &progress), &call.cancel);
+        let run = sandbox.run(command, |progress| show(&status, &progress), &call.cancel);
         let output = place.unless_closed(run).await??;
-        let circumstances =
-            render::Circumstances { timeout, memory_bytes: self.memory_bytes, reset: place.take_reset() };
-        Ok(render::output(&output, &circumstances))
+        let reset = place.take_reset();
+        Ok(render::output(&output, &Circumstances { timeout, memory_bytes: self.memory_bytes, reset }))
+    }
+
+    /// The tools beside `bash`, which work on the same container.
+    async fn helper(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+        call: &Call,
+    ) -> Result<CallToolResult, ToolError> {
+        let place = self.places.enter(&call.caller, &call.cancel).await?;
+        let work = async {
+            match tool {
+                tools::BASH_OUTPUT => tasks::Read::new(arguments)?.run(&place).await,
+                tools::KILL_SHELL => tasks::kill(arguments, &place).await,
+                tools::READ_FILE => files::Read::new(arguments)?.run(&place).await,
+                tools::WRITE_FILE => files::write(arguments, &place).await,
+                other => Err(ToolError::Text(format!("the tool `{other}` does not exist"))),
+            }
+        };
+        tokio::select! {
+            biased;
+            result = place.unless_closed(work) => result?,
+            () = call.cancel.cancelled() => Err(SlotError::Cancelled.into()),
+        }
     }
 }
 
@@ -225,14 +261,14 @@ mod tests {
 
     fn parse(arguments: Value) -> Result<BashCall, String> {
         let Value::Object(arguments) = arguments else { panic!("not an object") };
-        BashCall::new(arguments, Duration::from_secs(120)).map_err(|error| error.to_string())
+        BashCall::new(arguments).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn the_defaults_are_no_input_and_the_servers_timeout() {
+    fn the_defaults_are_no_input_and_the_foreground() {
         let call = parse(json!({ "command": "ls" })).ok().unwrap();
-        assert_eq!((call.command.as_str(), call.timeout), ("ls", Duration::from_secs(120)));
-        assert_eq!((call.input, call.restart), (Input::Empty, false));
+        assert_eq!((call.command.as_str(), call.timeout, call.input), ("ls", None, Input::Empty));
+        assert_eq!((call.restart, call.run_in_background), (false, false));
     }
 
     #[test]

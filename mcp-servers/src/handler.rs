@@ -138,3 +138,7 @@ async fn send_progress(context: &RequestContext<RoleServer>, status: &Status) ->
         }
     }
 }
+
+#[cfg(test)]
+#[path = "handler_tests.rs"]
+mod tests;

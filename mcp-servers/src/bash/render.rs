@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gaia_sandbox::Output;
+use gaia_sandbox::{Output, TaskId};
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value, json};
 
@@ -19,10 +19,7 @@ pub(super) struct Circumstances {
 
 /// A non-zero exit code is a normal result: the tool did what it was asked.
 pub(super) fn output(output: &Output, circumstances: &Circumstances) -> CallToolResult {
-    let mut text = String::new();
-    if let Some(reason) = &circumstances.reset {
-        text.push_str(&reset_line(reason));
-    }
+    let mut text = reset_line(circumstances.reset.as_deref());
     text.push_str(&body(output));
     if !text.ends_with('\n') {
         text.push('\n');
@@ -36,22 +33,35 @@ pub(super) fn output(output: &Output, circumstances: &Circumstances) -> CallTool
 
 /// The result of `restart` without a command.
 pub(super) fn restarted(reset: Option<String>) -> CallToolResult {
-    let mut text = reset.as_deref().map(reset_line).unwrap_or_default();
+    let mut text = reset_line(reset.as_deref());
     text.push_str("[shell restarted; files are kept, directory and variables are reset]");
-    let structured = json!({
+    success(text, without_output(reset.is_some(), None))
+}
+
+/// The facts of a call that ran nothing to its end.
+pub(super) fn without_output(reset: bool, task: Option<TaskId>) -> Value {
+    let mut facts = json!({
         "timed_out": false,
         "oom_killed": false,
-        "sandbox_reset": reset.is_some(),
+        "sandbox_reset": reset,
         "duration_ms": 0,
         "total_bytes": 0,
         "truncated": false,
         "background": [],
     });
-    success(text, structured)
+    if let Some(TaskId(id)) = task {
+        facts["task_id"] = json!(id);
+    }
+    facts
 }
 
-fn reset_line(reason: &str) -> String {
-    format!("sandbox was reset: {reason}; files, processes and variables of before are gone\n")
+/// The first line of a result when the container is another one than before; else nothing.
+pub(super) fn reset_line(reason: Option<&str>) -> String {
+    reason
+        .map(|reason| {
+            format!("sandbox was reset: {reason}; files, processes and variables of before are gone\n")
+        })
+        .unwrap_or_default()
 }
 
 fn body(output: &Output) -> String {
@@ -111,11 +121,19 @@ fn newlines(bytes: &[u8]) -> u64 {
 fn whole_lines_at_start(bytes: &[u8]) -> &[u8] {
     match bytes.iter().rposition(|&byte| byte == b'\n') {
         Some(last) if last >= bytes.len() / 2 => &bytes[..=last],
-        // Not inside a character, the rest of which was omitted.
-        _ => match std::str::from_utf8(bytes) {
-            Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
-            _ => bytes,
-        },
+        _ => without_broken_end(bytes),
+    }
+}
+
+/// Without a character at the end the rest of which is not here.
+pub(super) fn without_broken_end(bytes: &[u8]) -> &[u8] {
+    let broken = |length: &usize| {
+        let end = &bytes[bytes.len() - length..];
+        std::str::from_utf8(end).is_err_and(|error| error.error_len().is_none() && error.valid_up_to() == 0)
+    };
+    match (1..=bytes.len().min(3)).find(broken) {
+        Some(length) => &bytes[..bytes.len() - length],
+        None => bytes,
     }
 }
 
@@ -139,7 +157,7 @@ fn status_line(output: &Output, circumstances: &Circumstances) -> String {
     };
     if output.timed_out {
         return format!(
-            "[timed out after {} s{killed}; partial output above; use nohup COMMAND & or a larger timeout]",
+            "[timed out after {} s{killed}; partial output above; use run_in_background or a larger timeout]",
             circumstances.timeout.as_secs()
         );
     }

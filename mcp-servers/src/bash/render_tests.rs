@@ -66,7 +66,7 @@ fn a_timeout_says_what_to_do() {
     let output = Output { exit_code: 143, timed_out: true, processes_killed: 7, ..printed("partial\n") };
     assert_eq!(
         text(&output, &plain()),
-        "partial\n[timed out after 120 s; 7 processes killed; partial output above; use nohup COMMAND & or a larger \
+        "partial\n[timed out after 120 s; 7 processes killed; partial output above; use run_in_background or a larger \
          timeout]"
     );
 }

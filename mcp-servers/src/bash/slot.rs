@@ -9,6 +9,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::tasks::Cursors;
+
 /// What every container of a server is made from.
 #[derive(Debug)]
 pub(super) struct Blueprint {
@@ -52,10 +54,16 @@ pub(super) struct Slot {
 enum State {
     Fresh,
     Starting(JoinHandle<Result<Sandbox, SandboxError>>, OwnedSemaphorePermit),
-    Running(Sandbox, OwnedSemaphorePermit),
+    Running(Container, OwnedSemaphorePermit),
     /// There was one, and the reason it is gone.
     Ended(String),
     Closed,
+}
+
+/// A container and what its one client has read of it.
+struct Container {
+    sandbox: Sandbox,
+    cursors: Cursors,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +74,7 @@ struct Use {
 
 /// A call's hold on a living container.
 pub(super) struct Place {
-    sandbox: OwnedRwLockReadGuard<State, Sandbox>,
+    container: OwnedRwLockReadGuard<State, Container>,
     reset: Arc<Mutex<Option<String>>>,
     closed: CancellationToken,
     _presence: Presence,
@@ -105,9 +113,9 @@ impl Slot {
             biased;
             () = cancel.cancelled() => Err(SlotError::Cancelled),
             () = self.closed.cancelled() => Err(SlotError::Closed),
-            sandbox = self.living() => {
+            container = self.living() => {
                 Ok(Place {
-                    sandbox: sandbox?,
+                    container: container?,
                     reset: Arc::clone(&self.reset),
                     closed: self.closed.clone(),
                     _presence: presence,
@@ -116,14 +124,14 @@ impl Slot {
         }
     }
 
-    async fn living(&self) -> Result<OwnedRwLockReadGuard<State, Sandbox>, SlotError> {
+    async fn living(&self) -> Result<OwnedRwLockReadGuard<State, Container>, SlotError> {
         loop {
             let state = Arc::clone(&self.state).read_owned().await;
-            if let Ok(sandbox) = OwnedRwLockReadGuard::try_map(state, |state| match state {
-                State::Running(sandbox, _permit) if sandbox.is_alive() => Some(sandbox),
+            if let Ok(container) = OwnedRwLockReadGuard::try_map(state, |state| match state {
+                State::Running(container, _permit) if container.sandbox.is_alive() => Some(container),
                 _ => None,
             }) {
-                return Ok(sandbox);
+                return Ok(container);
             }
             self.advance(&mut *Arc::clone(&self.state).write_owned().await).await?;
         }
@@ -148,12 +156,12 @@ impl Slot {
                     }
                 }
             }
-            State::Running(sandbox, _permit) if sandbox.is_alive() => {}
+            State::Running(container, _permit) if container.sandbox.is_alive() => {}
             State::Running(..) => {
                 let reason = "its container was gone".to_owned();
-                if let State::Running(sandbox, permit) = std::mem::replace(state, State::Ended(reason)) {
+                if let State::Running(container, permit) = std::mem::replace(state, State::Ended(reason)) {
                     // Whatever is left of it is removed without making the model wait.
-                    tokio::spawn(close(sandbox, permit));
+                    tokio::spawn(close(container.sandbox, permit));
                 }
             }
             State::Starting(starting, _permit) => {
@@ -162,7 +170,9 @@ impl Slot {
                     return Ok(());
                 };
                 match started {
-                    Ok(Ok(sandbox)) => *state = State::Running(sandbox, permit),
+                    Ok(Ok(sandbox)) => {
+                        *state = State::Running(Container { sandbox, cursors: Cursors::default() }, permit);
+                    }
                     Ok(Err(error)) => return Err(SlotError::Start(error.to_string())),
                     Err(crash) => {
                         return Err(SlotError::Start(format!("failed to start a container: {crash}")));
@@ -228,7 +238,7 @@ impl Slot {
 
 async fn end(state: State) {
     match state {
-        State::Running(sandbox, permit) => close(sandbox, permit).await,
+        State::Running(container, permit) => close(container.sandbox, permit).await,
         State::Starting(starting, permit) => {
             if let Ok(Ok(sandbox)) = starting.await {
                 close(sandbox, permit).await;
@@ -250,7 +260,11 @@ async fn close(sandbox: Sandbox, permit: OwnedSemaphorePermit) {
 
 impl Place {
     pub(super) fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
+        &self.container.sandbox
+    }
+
+    pub(super) fn cursors(&self) -> &Cursors {
+        &self.container.cursors
     }
 
     /// The result of `work`, unless the container is removed meanwhile; then `work` is dropped, which ends it.

@@ -6,15 +6,24 @@ use rmcp::model::{Tool, ToolAnnotations};
 use crate::schema::{self, Kind, Presence, Property};
 
 pub(super) const BASH: &str = "bash";
+pub(super) const BASH_OUTPUT: &str = "bash_output";
+pub(super) const KILL_SHELL: &str = "kill_shell";
+pub(super) const READ_FILE: &str = "read_file";
+pub(super) const WRITE_FILE: &str = "write_file";
 
 pub(super) fn all(bash_description: &str, network: Network) -> Vec<Tool> {
-    vec![bash(bash_description, network)]
+    vec![bash(bash_description, network), bash_output(), kill_shell(), read_file(), write_file()]
 }
 
 fn bash(description: &str, network: Network) -> Tool {
     let input = schema::object(&[
         required("command", Kind::Text, "Shell command or script"),
         optional("timeout", Kind::Integer, "Seconds the command may run, 1 to 600"),
+        optional(
+            "run_in_background",
+            Kind::Boolean,
+            "Return at once with a task id for bash_output and kill_shell; the task cannot change the shell's state",
+        ),
         optional("stdin", Kind::Text, "Standard input of the command"),
         optional(
             "restart",
@@ -27,7 +36,7 @@ fn bash(description: &str, network: Network) -> Tool {
         optional(
             "exit_code",
             Kind::Integer,
-            "Exit code, 128 + signal when killed; absent after a bare restart",
+            "Exit code, 128 + signal when killed; absent when nothing ran to its end",
         ),
         optional("signal", Kind::Text, "Signal that ended the shell, such as SIGKILL"),
         required("timed_out", Kind::Boolean, "The timeout ended the command"),
@@ -37,13 +46,76 @@ fn bash(description: &str, network: Network) -> Tool {
         required("total_bytes", Kind::Integer, "Bytes of output"),
         required("truncated", Kind::Boolean, "The text shows only part of the output"),
         optional("output_path", Kind::Text, "File in the container with the whole output"),
-        optional("cwd", Kind::Text, "Working directory of the next command; absent after a bare restart"),
+        optional("cwd", Kind::Text, "Working directory of the next command"),
         required("background", Kind::List, "Processes left running, each as its pid and name"),
+        optional("task_id", Kind::Integer, "The background task, when one was started"),
     ]);
     Tool::new(BASH, description.to_owned(), input)
         .with_title("Run a shell command")
         .with_raw_output_schema(output)
         .with_annotations(contained(network).read_only(false).idempotent(false))
+}
+
+fn bash_output() -> Tool {
+    let input = schema::object(&[
+        required("task_id", Kind::Integer, "Task started with run_in_background"),
+        optional("wait", Kind::Integer, "Seconds to wait for new output or the end, 0 to 50"),
+        optional("offset", Kind::Integer, "Byte to read from; without it, where the last call ended"),
+    ]);
+    let output = schema::object(&[
+        required("task_id", Kind::Integer, "The task"),
+        required("running", Kind::Boolean, "Whether it still runs"),
+        optional("exit_code", Kind::Integer, "Exit code, once it has ended"),
+        required("next_offset", Kind::Integer, "Byte after the ones shown"),
+        required("total_bytes", Kind::Integer, "Bytes of output so far"),
+    ]);
+    Tool::new(BASH_OUTPUT, "Returns new output of a background task, and whether it still runs", input)
+        .with_title("Read a background task's output")
+        .with_raw_output_schema(output)
+        .with_annotations(contained(Network::Off).read_only(true).idempotent(false))
+}
+
+fn kill_shell() -> Tool {
+    let input = schema::object(&[required("task_id", Kind::Integer, "Task started with run_in_background")]);
+    let output = schema::object(&[
+        required("task_id", Kind::Integer, "The task"),
+        required("exit_code", Kind::Integer, "Its exit code"),
+    ]);
+    Tool::new(KILL_SHELL, "Kills a background task with everything it started", input)
+        .with_title("Kill a background task")
+        .with_raw_output_schema(output)
+        .with_annotations(contained(Network::Off).read_only(false).idempotent(true))
+}
+
+fn read_file() -> Tool {
+    let input = schema::object(&[
+        required("path", Kind::Text, "Path in the container; a relative one starts at the working directory"),
+        optional("offset", Kind::Integer, "First line, from 1"),
+        optional("limit", Kind::Integer, "Lines, at most 2000"),
+    ]);
+    let output = schema::object(&[
+        required("file_bytes", Kind::Integer, "Size of the file"),
+        required("first_line", Kind::Integer, "First line shown"),
+        required("last_line", Kind::Integer, "Last line shown"),
+        required("end_of_file", Kind::Boolean, "Whether the file ends with it"),
+    ]);
+    Tool::new(READ_FILE, "Reads lines of a text file, at most 16 KiB at a time", input)
+        .with_title("Read a file")
+        .with_raw_output_schema(output)
+        .with_annotations(contained(Network::Off).read_only(true).idempotent(true))
+}
+
+fn write_file() -> Tool {
+    let input = schema::object(&[
+        required("path", Kind::Text, "Path in the container; a relative one starts at the working directory"),
+        required("content", Kind::Text, "The text to write"),
+        optional("append", Kind::Boolean, "Add to the end of the file in place of replacing it"),
+    ]);
+    let output = schema::object(&[required("bytes", Kind::Integer, "Bytes written")]);
+    Tool::new(WRITE_FILE, "Writes a text file, making its folders", input)
+        .with_title("Write a file")
+        .with_raw_output_schema(output)
+        .with_annotations(contained(Network::Off).read_only(false).idempotent(false))
 }
 
 /// What is destroyed is the container's own, so nothing is destructive to the user.

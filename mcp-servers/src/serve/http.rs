@@ -26,7 +26,7 @@ const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// call (600 s) even when the client takes no progress; a lost client's session is gone after this time.
 const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// After the stop, for replies and streams to end.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(900);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(700);
 
 const SESSION_HEADER: &str = "mcp-session-id";
 

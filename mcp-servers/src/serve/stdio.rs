@@ -16,9 +16,9 @@ use crate::handler::Handler;
 use crate::toolset::Toolset;
 
 /// After stdin closed, calls in flight may still answer for this long (a pipe of requests wants its replies).
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(900);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(700);
 /// After that, or after a signal, cancelled calls may still say so.
-const CANCEL_TIMEOUT: Duration = Duration::from_millis(300);
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Serves until stdin closes, stdout breaks or `stop` is cancelled.
 pub(super) async fn serve<T: Toolset>(toolset: Arc<T>, stop: CancellationToken) -> Result<(), ServeError> {

@@ -1,0 +1,119 @@
+//! Whose container it is, over HTTP.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use crate::support::{BASH, Client, ERAS, Era, HttpServer, container_gone, http, image, text};
+
+const ONE: &str = "/sandbox/0b7f2d5e-6f0f-4a58-9a38-5a1c5ad8b9a1/mcp";
+const OTHER: &str = "/sandbox/5d1a9c1e-3c39-4c7c-8f0e-2b7f6e6a1d42/mcp";
+const GONE: Duration = Duration::from_secs(5);
+
+async fn server(args: &[&str]) -> HttpServer {
+    let image = image();
+    http(BASH, &[&["--image", &image], args].concat(), &[]).await
+}
+
+async fn first_line(client: &Client, command: &str) -> String {
+    let result = client.call("bash", json!({ "command": command })).await;
+    assert_eq!(result.is_error, Some(false), "{}", text(&result));
+    text(&result).lines().next().unwrap().to_owned()
+}
+
+const HOSTNAME: &str = "cat /proc/sys/kernel/hostname";
+
+#[tokio::test]
+async fn each_legacy_session_has_a_container_that_ends_with_it() {
+    let server = server(&[]).await;
+    let first = server.connect("/mcp", Era::Legacy).await;
+    let second = server.connect("/mcp", Era::Legacy).await;
+    first_line(&first, "cd /tmp && export FRUIT=pear").await;
+    assert_eq!(first_line(&first, "echo $PWD $FRUIT").await, "/tmp pear");
+    assert_eq!(first_line(&second, "echo $PWD $FRUIT").await, "/workspace ");
+    let container = first_line(&first, HOSTNAME).await;
+    assert_ne!(first_line(&second, HOSTNAME).await, container);
+    // Sends DELETE.
+    first.close().await;
+    container_gone(&container, GONE).await;
+    assert_eq!(first_line(&second, "echo alive").await, "alive");
+}
+
+#[tokio::test]
+async fn the_url_names_the_container_of_a_client_without_sessions() {
+    let server = server(&[]).await;
+    let client = server.connect(ONE, Era::Modern).await;
+    first_line(&client, "cd /tmp && export FRUIT=pear").await;
+    assert_eq!(first_line(&client, "echo $PWD $FRUIT").await, "/tmp pear");
+    let container = first_line(&client, HOSTNAME).await;
+    client.close().await;
+    for era in ERAS {
+        let again = server.connect(ONE, era).await;
+        assert_eq!(first_line(&again, HOSTNAME).await, container, "{era:?}");
+        again.close().await;
+    }
+    let other = server.connect(OTHER, Era::Modern).await;
+    assert_ne!(first_line(&other, HOSTNAME).await, container);
+
+    let delete = |path: &str| reqwest::Client::new().delete(format!("{}{path}", server.base)).send();
+    assert_eq!(delete(ONE).await.unwrap().status(), StatusCode::NO_CONTENT);
+    container_gone(&container, GONE).await;
+    assert_eq!(delete(ONE).await.unwrap().status(), StatusCode::NOT_FOUND);
+    assert_eq!(delete("/sandbox/guessable/mcp").await.unwrap().status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_client_without_session_and_name_is_told_a_url() {
+    let server = server(&[]).await;
+    let client = server.connect("/mcp", Era::Modern).await;
+    assert!(client.tools().await.iter().any(|tool| tool.name == "bash"));
+    let result = client.call("bash", json!({ "command": "true" })).await;
+    assert_eq!(result.is_error, Some(true));
+    let path = text(&result).split_whitespace().find(|word| word.starts_with("/sandbox/")).expect("a URL");
+    let named = server.connect(path, Era::Modern).await;
+    assert_eq!(first_line(&named, "echo ok").await, "ok");
+}
+
+#[tokio::test]
+async fn an_idle_container_is_removed_and_the_client_told() {
+    let server = server(&["--idle-timeout-sec", "1"]).await;
+    for (path, era) in [("/mcp", Era::Legacy), (ONE, Era::Modern)] {
+        let client = server.connect(path, era).await;
+        let container = first_line(&client, HOSTNAME).await;
+        container_gone(&container, GONE + Duration::from_secs(2)).await;
+        assert_eq!(
+            first_line(&client, "true").await,
+            "sandbox was reset: it was idle for 1 s; files, processes and variables of before are gone"
+        );
+        // A running call is not idle.
+        assert_eq!(first_line(&client, "sleep 2; echo done").await, "done");
+    }
+}
+
+#[tokio::test]
+async fn containers_are_capped() {
+    let server = server(&["--max-containers", "1"]).await;
+    let first = server.connect(ONE, Era::Modern).await;
+    first_line(&first, "true").await;
+    let second = server.connect(OTHER, Era::Modern).await;
+    let result = second.call("bash", json!({ "command": "true" })).await;
+    assert_eq!(result.is_error, Some(true));
+    assert!(text(&result).starts_with("all 1 containers of this server are in use"), "{}", text(&result));
+    let removed = reqwest::Client::new().delete(format!("{}{ONE}", server.base)).send().await.unwrap();
+    assert_eq!(removed.status(), StatusCode::NO_CONTENT);
+    assert_eq!(first_line(&second, "echo mine").await, "mine");
+}
+
+#[tokio::test]
+async fn a_signal_removes_all_containers() {
+    let mut server = server(&[]).await;
+    let legacy = server.connect("/mcp", Era::Legacy).await;
+    let modern = server.connect(ONE, Era::Modern).await;
+    let containers = [first_line(&legacy, HOSTNAME).await, first_line(&modern, HOSTNAME).await];
+    server.process.signal("TERM").await;
+    assert_eq!(server.process.wait(Duration::from_secs(2)).await, Some(0));
+    for container in containers {
+        container_gone(&container, GONE).await;
+    }
+}
