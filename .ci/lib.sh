@@ -76,6 +76,15 @@ run_in_docker_group() {
   fi
 }
 
+# require_docker: ends the script when this user cannot speak to an engine.
+require_docker() {
+  case $(docker_state) in
+    ready) ;;
+    denied) fail "this user may not speak to the Docker engine" "\`.ci/setup docker\` says what is needed for that" ;;
+    *) fail "no Docker engine answers" "\`.ci/setup docker\` installs and starts one" ;;
+  esac
+}
+
 # The name of the sandbox image, obtained when it is not there. To be called after `.ci/setup docker`.
 sandbox_image() { "$ROOT/configs/sandbox/image"; }
 
