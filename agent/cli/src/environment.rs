@@ -35,6 +35,9 @@ pub const CONFIG_VARIABLES: &[ConfigVariable] = &[
 /// Read by the presets through `${…}`, not by the config layer: the image of the bash sandbox.
 pub const SANDBOX_IMAGE: &str = "GAIA_SANDBOX_IMAGE";
 
+/// A filter for what is logged to stderr, such as `gaia=debug`.
+pub const LOG: &str = "GAIA_LOG";
+
 /// Not read from the environment: `${GAIA_CONFIG_DIR}` in a config is the folder of that config.
 pub const CONFIG_DIR: &str = "GAIA_CONFIG_DIR";
 

@@ -14,6 +14,10 @@ pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<P
     for (name, server) in &config.mcp_servers {
         check.server(name, server);
     }
+    if !config.mcp_config.is_empty() {
+        let message = "`mcp_config` is not built yet: write its servers as `[mcp_servers.NAME]` tables";
+        check.key(&["mcp_config"], message);
+    }
     if purpose == Purpose::Run {
         check.dataset(config);
         check.model(&config.model);

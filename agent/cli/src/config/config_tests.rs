@@ -150,7 +150,7 @@ fn an_unknown_key_is_shown_where_it_stands() {
             "2 problems",
             "run.toml:6:1: unknown key `max_stpes` in `[agent]`, did you mean `max_steps`?\n  |\n6 | max_stpes = 3\n  | ^^^^^^^^^",
             "run.toml:8:1: unknown key `wibble` in `[run]`",
-            "hint: known keys: budget, concurrency, epochs, ignore_errors, out",
+            "hint: known keys: concurrency, epochs, ignore_errors, out, budget",
         ],
     );
     check_contains(
@@ -275,6 +275,7 @@ fn bad_values_in_other_sections_are_explained() {
         ("[model]\napi = \"responses\"\n", &["is not built yet: use \"chat\""]),
         ("[model]\napi = \"grpc\"\n", &["`chat`", "`responses`"]),
         ("[model]\naccepts = [\"image\"]\n", &["run.toml:2:12: `image` is not the start of a media type"]),
+        ("mcp_config = [\"x.json\"]\n", &["run.toml:1:1: `mcp_config` is not built yet"]),
         ("[model]\nbase_url = \"http://x\"\nserver = { command = \"x\" }\n", &["exclude each other"]),
         ("[model]\nparams = { stream = true }\n", &["set by the loop"]),
     ];
@@ -518,7 +519,20 @@ fn no_secret_is_in_the_effective_config() {
         assert!(effective.contains(kept), "`{kept}` is not in:\n{effective}");
     }
     let secrets: Vec<&str> = loaded.secrets.iter().collect();
-    for secret in ["value-of-secret", "value-of-plain", "literal-9", "literal-12", "literal-7"] {
+    for secret in [
+        "value-of-secret",
+        "value-of-plain",
+        "literal-9",
+        "literal-12",
+        "literal-7",
+        "literal-1",
+        "literal-3",
+        "literal-4",
+        "literal-5",
+        "literal-6",
+        "literal-8",
+        "literal-11",
+    ] {
         assert!(secrets.contains(&secret), "`{secret}` is not in {secrets:?}");
     }
 }

@@ -32,7 +32,8 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     let mut config = parse(&layers, &keys)?;
     resolve_paths(&mut config, &layers, sources.working_dir, &base, &environment);
     let mut problems = check::check(&config, sources.purpose, &layers);
-    let effective = effective(&config).map_err(|error| {
+    let mut secrets = super::Secrets::default();
+    let effective = effective(&config, &mut secrets).map_err(|error| {
         ConfigError::Invalid(vec![Problem::new(None, format!("cannot be stored: {error}"))])
     })?;
 
@@ -40,7 +41,7 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     let mut resolver = Resolver {
         variables: Variables { environment: &environment, config_dir: &config_dir },
         layers: &layers,
-        secrets: super::Secrets::default(),
+        secrets,
         problems: Vec::new(),
     };
     let servers = resolver.servers(&config);
@@ -249,6 +250,7 @@ fn mistyped_variables(environment: &Environment) -> Vec<String> {
         .map(|variable| variable.name)
         .chain([
             environment::SANDBOX_IMAGE,
+            environment::LOG,
             environment::RUN_ID,
             environment::SAMPLE_ID,
             environment::FILES_DIR,

@@ -21,7 +21,8 @@ pub struct Config {
     pub agent: AgentConfig,
     /// How the questions are worked through.
     pub run: RunConfig,
-    /// Files in the formats of other hosts (`mcpServers`, `servers`, Codex) whose servers are added.
+    /// Files in the formats of other hosts (`mcpServers`, `servers`, Codex) whose servers are added. Not
+    /// built yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mcp_config: Vec<String>,
     /// The tools: one table for each MCP server.
