@@ -148,16 +148,19 @@ impl Connection {
             Ok(Ok(service)) => service,
             Ok(Err(error)) => {
                 let may_be_modern = may_be_modern(&error);
+                let doing = match error {
+                    ClientInitializeError::ConnectionClosed(_)
+                    | ClientInitializeError::TransportError { .. } => Doing::Its,
+                    _ => Doing::Ours,
+                };
                 let reason = describe_start(&error, &spec.transport);
-                return Err(Attempt::Failed {
-                    reason: obituary(process, &end_of_input, reason).await,
-                    may_be_modern,
-                });
+                let reason = obituary(process, &end_of_input, reason, doing).await;
+                return Err(Attempt::Failed { reason, may_be_modern });
             }
             Err(_) => {
                 let reason =
                     format!("no answer to its first request within {patience} s (`startup_timeout_sec`)");
-                let reason = obituary(process, &end_of_input, reason).await;
+                let reason = obituary(process, &end_of_input, reason, Doing::Ours).await;
                 return Err(Attempt::Failed { reason, may_be_modern: false });
             }
         };
@@ -175,8 +178,9 @@ impl Connection {
             Ok(Err(reason)) => reason,
             Err(_) => format!("no complete list of tools within {patience} s (`startup_timeout_sec`)"),
         };
+        let doing = if connection.is_alive() { Doing::Ours } else { Doing::Its };
         let Self { service, process, end_of_input, .. } = connection;
-        let reason = obituary(process, &end_of_input, reason).await;
+        let reason = obituary(process, &end_of_input, reason, doing).await;
         let _ = service.into_inner().close_with_timeout(HTTP_CLOSE_PATIENCE).await;
         Err(Attempt::Failed { reason, may_be_modern: false })
     }
@@ -292,11 +296,26 @@ impl Connection {
     }
 }
 
+/// Who ended the connection.
+#[derive(Clone, Copy)]
+enum Doing {
+    Ours,
+    Its,
+}
+
 /// Ends a server that did not start, and tells how it ended.
-async fn obituary(process: Option<Process>, end_of_input: &CancellationToken, reason: String) -> String {
+async fn obituary(
+    process: Option<Process>,
+    end_of_input: &CancellationToken,
+    reason: String,
+    doing: Doing,
+) -> String {
     let Some(process) = process else { return reason };
     // Its own end explains more than the broken pipe that we saw.
-    let status = process.exited(EXIT_PATIENCE).await;
+    let status = match doing {
+        Doing::Its => process.exited(EXIT_PATIENCE).await,
+        Doing::Ours => None,
+    };
     end_of_input.cancel();
     process.shut_down().await;
     let what = match status {
@@ -365,10 +384,17 @@ fn is_cut_stream(data: Option<&Value>) -> bool {
 
 /// An error and its innermost cause, which is the one that tells (such as "Connection refused").
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut innermost = error;
+    // rmcp does not name this one as the source, and its text repeats the URL.
+    let (outer, mut innermost): (_, &(dyn std::error::Error + 'static)) = match error
+        .downcast_ref::<HttpError>()
+    {
+        Some(HttpError::Client(request)) if request.is_connect() => ("cannot connect".to_owned(), request),
+        Some(HttpError::Client(request)) => ("the request failed".to_owned(), request),
+        _ => (error.to_string(), error),
+    };
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    let (outer, inner) = (error.to_string(), innermost.to_string());
+    let inner = innermost.to_string();
     if outer.contains(&inner) { outer } else { format!("{outer}: {inner}") }
 }

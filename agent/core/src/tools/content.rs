@@ -95,7 +95,7 @@ fn image(media_type: &str, data: &str) -> Option<Part> {
     if bytes.is_empty() || !media_type.starts_with("image/") {
         return None;
     }
-    let data = if data.len() % 4 == 0 { data } else { STANDARD.encode(bytes) };
+    let data = if data.len().is_multiple_of(4) { data } else { STANDARD.encode(bytes) };
     Some(Part::Image(Image { media_type: media_type.to_owned(), data }))
 }
 

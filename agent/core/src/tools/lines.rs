@@ -132,7 +132,8 @@ pub(super) fn decode(line: &[u8]) -> Decoded {
 pub(super) fn answered_id(head: &[u8], tail: &[u8]) -> Option<i64> {
     let head = String::from_utf8_lossy(&head[..head.len().min(ENDS_BYTES)]);
     let tail = String::from_utf8_lossy(&tail[tail.len().saturating_sub(ENDS_BYTES)..]);
-    let preamble = head.find("\"result\"").or_else(|| head.find("\"error\"")).map_or("", |end| &head[..end]);
+    let answer = head.find("\"result\"").or_else(|| head.find("\"error\""))?;
+    let preamble = &head[..answer];
     if head.trim_start().starts_with('{') && !preamble.contains("\"method\"") {
         if let Some((_, rest)) = preamble.split_once("\"id\"") {
             return leading_number(rest).map(|(id, _)| id);

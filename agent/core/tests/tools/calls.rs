@@ -151,6 +151,9 @@ async fn noise_logs_and_changes_become_notices() {
     assert_eq!(text(&call(&host, "log", json!({})).await), "logged");
     let log = notices.wait_for("disk almost full").await;
     assert_eq!((log.server.as_str(), log.level), ("x", gaia_agent::event::NoticeLevel::Warning));
+    assert_eq!(text(&call(&host, "change", json!({})).await), "changed");
+    notices.wait_for("changed its tools: added `fresh`; the model's tools stay as they were offered").await;
+    assert!(host.find("fresh").is_none());
     host.close().await;
 }
 

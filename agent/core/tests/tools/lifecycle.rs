@@ -138,7 +138,9 @@ async fn a_shared_server_outlives_its_hosts() {
     for _ in 0..2 {
         let own = [peer("own", &["named", "own_tool"])];
         let host =
-            ToolHost::start(&own, &[shared.clone()], &BTreeMap::new(), notices.sink(), None).await.unwrap();
+            ToolHost::start(&own, std::slice::from_ref(&shared), &BTreeMap::new(), notices.sink(), None)
+                .await
+                .unwrap();
         assert!(host.find("own/own_tool").is_some());
         pids.push(pid(&host).await);
         host.close().await;
@@ -147,10 +149,14 @@ async fn a_shared_server_outlives_its_hosts() {
     assert!(runs(pids[0]));
     let clash = [peer("shared", &["named", "a"])];
     let error =
-        ToolHost::start(&clash, &[shared.clone()], &BTreeMap::new(), notices.sink(), None).await.unwrap_err();
+        ToolHost::start(&clash, std::slice::from_ref(&shared), &BTreeMap::new(), notices.sink(), None)
+            .await
+            .unwrap_err();
     assert!(error.to_string().contains("two MCP servers are called `shared`"), "{error}");
 
-    let host = ToolHost::start(&[], &[shared.clone()], &BTreeMap::new(), notices.sink(), None).await.unwrap();
+    let host = ToolHost::start(&[], std::slice::from_ref(&shared), &BTreeMap::new(), notices.sink(), None)
+        .await
+        .unwrap();
     shared.close().await;
     gone(pids[0]).await;
     let tool = host.find("echo").unwrap();

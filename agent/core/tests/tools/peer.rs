@@ -2,12 +2,38 @@
 
 use std::io::{BufRead, Write};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+/// The tools of the modes that name none.
+const NAMES: [&str; 18] = [
+    "echo",
+    "hang",
+    "die",
+    "image",
+    "structured",
+    "fail",
+    "big",
+    "env",
+    "noise",
+    "log",
+    "progress",
+    "grandchild",
+    "pid",
+    "refuse",
+    "surrogate",
+    "garbled",
+    "nothing",
+    "change",
+];
+
+/// Whether `change` was called, after which there is one tool more.
+static CHANGED: AtomicBool = AtomicBool::new(false);
+
 /// `arguments`: the mode, then what it needs.
-pub fn serve(arguments: &[String]) -> ExitCode {
+pub(crate) fn serve(arguments: &[String]) -> ExitCode {
     let mode = arguments.first().map_or("normal", String::as_str);
     match mode {
         "exit" => {
@@ -96,27 +122,14 @@ fn list(mode: &str, arguments: &[String], id: &Value, params: &Value) {
             ] }),
         ),
         _ => {
-            let names = [
-                "echo",
-                "hang",
-                "die",
-                "image",
-                "structured",
-                "fail",
-                "big",
-                "env",
-                "noise",
-                "log",
-                "progress",
-                "grandchild",
-                "pid",
-                "refuse",
-                "surrogate",
-                "garbled",
-                "nothing",
-                "change",
-            ];
-            reply(id, json!({ "tools": named(&names.map(str::to_owned)) }));
+            let mut names = NAMES.to_vec();
+            if CHANGED.load(Ordering::SeqCst) {
+                names.push("fresh");
+            }
+            reply(
+                id,
+                json!({ "tools": named(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()) }),
+            );
         }
     }
 }
@@ -143,6 +156,7 @@ fn call(id: &Value, params: &Value) {
         }
         "die" => {
             eprintln!("out of luck");
+            #[allow(clippy::exit, reason = "a sudden end is the behaviour under test")]
             std::process::exit(7);
         }
         "image" => reply(
@@ -179,6 +193,7 @@ fn call(id: &Value, params: &Value) {
             text("arrived".to_owned());
         }
         "grandchild" => {
+            #[allow(clippy::zombie_processes, reason = "leaving a child behind is the behaviour under test")]
             let child = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
             text(child.id().to_string());
         }
@@ -190,6 +205,7 @@ fn call(id: &Value, params: &Value) {
         "garbled" => write_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[}}}}"#)),
         "nothing" => reply(id, json!({ "surprise": true })),
         "change" => {
+            CHANGED.store(true, Ordering::SeqCst);
             send(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
             text("changed".to_owned());
         }

@@ -191,7 +191,7 @@ async fn one_failure_closes_the_others() {
     broken.startup_timeout = Duration::from_secs(3);
     let error = start(&[good, broken]).await.unwrap_err().to_string();
     assert!(error.contains("`broken`"), "{error}");
-    let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    let pid: u32 = fs_err::read_to_string(&file).unwrap().trim().parse().unwrap();
     gone(pid).await;
 }
 

@@ -12,10 +12,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// For events that must come: far above what a loaded machine needs.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A trial with a runtime of its own.
-pub fn trial<F>(name: &'static str, body: fn() -> F) -> Trial
+pub(crate) fn trial<F>(name: &'static str, body: fn() -> F) -> Trial
 where
     F: Future<Output = ()> + 'static,
 {
@@ -28,7 +28,7 @@ where
 /// `trials![name, …]`: each an async function of this module.
 macro_rules! trials {
     ($($name:ident),* $(,)?) => {
-        pub fn trials() -> Vec<libtest_mimic::Trial> {
+        pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
             vec![$(crate::support::trial(concat!(module_path!(), "::", stringify!($name)), $name)),*]
         }
     };
@@ -36,14 +36,14 @@ macro_rules! trials {
 pub(crate) use trials;
 
 /// The peer as a server of the given name, in a mode.
-pub fn peer(name: &str, mode: &[&str]) -> ServerSpec {
+pub(crate) fn peer(name: &str, mode: &[&str]) -> ServerSpec {
     let own = std::env::current_exe().unwrap();
     let arguments = ["mcp-server"].iter().chain(mode).map(|&argument| argument.to_owned()).collect();
     stdio(name, own.to_str().unwrap(), arguments)
 }
 
 /// The peer behind a shell that does something first; `"$@"` in the script is the peer's command line.
-pub fn wrapped_peer(name: &str, script: &str, mode: &[&str]) -> ServerSpec {
+pub(crate) fn wrapped_peer(name: &str, script: &str, mode: &[&str]) -> ServerSpec {
     let own = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
     let rest = ["sh".to_owned(), own, "mcp-server".to_owned()];
     let arguments = ["-c".to_owned(), script.to_owned()]
@@ -54,11 +54,11 @@ pub fn wrapped_peer(name: &str, script: &str, mode: &[&str]) -> ServerSpec {
     stdio(name, "sh", arguments)
 }
 
-pub fn stdio(name: &str, command: &str, args: Vec<String>) -> ServerSpec {
+pub(crate) fn stdio(name: &str, command: &str, args: Vec<String>) -> ServerSpec {
     server(name, TransportSpec::Stdio { command: command.to_owned(), args, env: BTreeMap::new(), cwd: None })
 }
 
-pub fn server(name: &str, transport: TransportSpec) -> ServerSpec {
+pub(crate) fn server(name: &str, transport: TransportSpec) -> ServerSpec {
     ServerSpec {
         name: name.to_owned(),
         transport,
@@ -72,7 +72,7 @@ pub fn server(name: &str, transport: TransportSpec) -> ServerSpec {
     }
 }
 
-pub fn env_of(spec: &mut ServerSpec) -> &mut BTreeMap<String, String> {
+pub(crate) fn env_of(spec: &mut ServerSpec) -> &mut BTreeMap<String, String> {
     match &mut spec.transport {
         TransportSpec::Stdio { env, .. } => env,
         TransportSpec::Http { .. } => panic!("an HTTP server has no environment"),
@@ -80,13 +80,13 @@ pub fn env_of(spec: &mut ServerSpec) -> &mut BTreeMap<String, String> {
 }
 
 #[derive(Clone, Default)]
-pub struct Notices {
+pub(crate) struct Notices {
     heard: Arc<Mutex<Vec<Notice>>>,
     changed: Arc<Notify>,
 }
 
 impl Notices {
-    pub fn sink(&self) -> NoticeSink {
+    pub(crate) fn sink(&self) -> NoticeSink {
         let this = self.clone();
         Arc::new(move |notice| {
             this.heard.lock().unwrap().push(notice);
@@ -95,7 +95,7 @@ impl Notices {
     }
 
     /// The first notice with `part` in its text, waiting for it.
-    pub async fn wait_for(&self, part: &str) -> Notice {
+    pub(crate) async fn wait_for(&self, part: &str) -> Notice {
         let found = async {
             loop {
                 let changed = self.changed.notified();
@@ -111,16 +111,16 @@ impl Notices {
         heard.unwrap_or_else(|_| panic!("no notice with {part:?} in {:#?}", self.all()))
     }
 
-    pub fn all(&self) -> Vec<Notice> {
+    pub(crate) fn all(&self) -> Vec<Notice> {
         self.heard.lock().unwrap().clone()
     }
 }
 
-pub async fn start(specs: &[ServerSpec]) -> Result<ToolHost, StartError> {
+pub(crate) async fn start(specs: &[ServerSpec]) -> Result<ToolHost, StartError> {
     start_with(specs, &Notices::default(), None).await
 }
 
-pub async fn start_with(
+pub(crate) async fn start_with(
     specs: &[ServerSpec],
     notices: &Notices,
     answer_tool: Option<&str>,
@@ -129,11 +129,11 @@ pub async fn start_with(
     ToolHost::start(specs, &[], &environment, notices.sink(), answer_tool).await
 }
 
-pub async fn call(host: &ToolHost, tool: &str, arguments: Value) -> ToolOutput {
+pub(crate) async fn call(host: &ToolHost, tool: &str, arguments: Value) -> ToolOutput {
     call_with(host, tool, arguments, &CancellationToken::new()).await
 }
 
-pub async fn call_with(
+pub(crate) async fn call_with(
     host: &ToolHost,
     tool: &str,
     arguments: Value,
@@ -144,7 +144,7 @@ pub async fn call_with(
     host.call(tool, Map::from_iter(arguments), cancel).await
 }
 
-pub fn text(output: &ToolOutput) -> String {
+pub(crate) fn text(output: &ToolOutput) -> String {
     let texts = output.content.iter().map(|part| match part {
         Part::Text { text } => text.as_str(),
         Part::Image(_) => "[image]",
@@ -152,20 +152,20 @@ pub fn text(output: &ToolOutput) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-pub fn names(host: &ToolHost) -> Vec<&str> {
+pub(crate) fn names(host: &ToolHost) -> Vec<&str> {
     host.offered().iter().map(|tool| tool.model_name.as_str()).collect()
 }
 
 /// Whether the process runs; a dead one that nobody has collected yet does not.
-pub fn runs(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+pub(crate) fn runs(pid: u32) -> bool {
+    match fs_err::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X']),
         Err(_) => false,
     }
 }
 
 /// Waits until a killed process has really gone: the kernel takes a moment.
-pub async fn gone(pid: u32) {
+pub(crate) async fn gone(pid: u32) {
     let wait = async {
         while runs(pid) {
             tokio::time::sleep(Duration::from_millis(5)).await;
