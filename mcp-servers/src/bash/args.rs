@@ -1,6 +1,7 @@
 //! The command line of `gaia-mcp-bash`.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -46,7 +47,7 @@ pub struct BashArgs {
 
     /// Folder shown read-only at /shared_files
     #[arg(long, value_name = "DIR", env = "GAIA_FILES_DIR", hide_env_values = true)]
-    pub files_dir: Option<PathBuf>,
+    pub files_dir: Option<OsString>,
 
     /// Run that the container is labelled with
     #[arg(long, value_name = "ID", env = "GAIA_RUN_ID", hide_env_values = true)]
@@ -98,7 +99,7 @@ impl BashArgs {
     }
 
     fn files_dir(&self) -> Result<Option<PathBuf>, ServeError> {
-        let Some(dir) = self.files_dir.as_ref().filter(|dir| !dir.as_os_str().is_empty()) else {
+        let Some(dir) = self.files_dir.as_ref().filter(|dir| !dir.is_empty()).map(Path::new) else {
             return Ok(None);
         };
         // Docker takes absolute paths only.

@@ -160,8 +160,9 @@ impl Slot {
             State::Running(..) => {
                 let reason = "its container was gone".to_owned();
                 if let State::Running(container, permit) = std::mem::replace(state, State::Ended(reason)) {
-                    // Whatever is left of it is removed without making the model wait.
-                    tokio::spawn(close(container.sandbox, permit));
+                    // The next container takes its place at once; what is left of this one does not count.
+                    drop(permit);
+                    tokio::spawn(close(container.sandbox));
                 }
             }
             State::Starting(starting, _permit) => {
@@ -238,24 +239,24 @@ impl Slot {
 
 async fn end(state: State) {
     match state {
-        State::Running(container, permit) => close(container.sandbox, permit).await,
-        State::Starting(starting, permit) => {
+        // The permit is held until the container is gone.
+        State::Running(container, _permit) => close(container.sandbox).await,
+        State::Starting(starting, _permit) => {
             if let Ok(Ok(sandbox)) = starting.await {
-                close(sandbox, permit).await;
+                close(sandbox).await;
             }
         }
         State::Fresh | State::Ended(_) | State::Closed => {}
     }
 }
 
-async fn close(sandbox: Sandbox, permit: OwnedSemaphorePermit) {
+async fn close(sandbox: Sandbox) {
     match sandbox.close().await {
         Ok(()) => {}
         // Removed from outside, or Docker stopped: gone is what was wanted.
         Err(SandboxError::Dead { .. } | SandboxError::Engine(EngineError::NotRunning { .. })) => {}
         Err(error) => tracing::warn!("failed to remove a container: {error}"),
     }
-    drop(permit);
 }
 
 impl Place {

@@ -8,7 +8,9 @@ use rmcp::model::ProgressNotificationParam;
 use rmcp::service::NotificationContext;
 use serde_json::{Value, json};
 
-use crate::support::{BASH, Client, ERAS, Era, Process, command, fact, image, stdio, stdio_of, text};
+use crate::support::{
+    BASH, CONTAINER_ID, Client, ERAS, Era, Process, command, fact, image, stdio, stdio_of, text,
+};
 
 async fn shell(args: &[&str]) -> (Process, Client) {
     let image = image();
@@ -232,8 +234,8 @@ async fn a_long_call_sends_progress() {
 #[tokio::test]
 async fn a_dead_container_is_replaced_and_the_model_told() {
     let (_server, client) = shell(&[]).await;
-    let (name, _) = run(&client, "touch /workspace/kept; cat /proc/sys/kernel/hostname").await;
-    let removed = std::process::Command::new("docker").args(["rm", "--force", &name]).output().unwrap();
+    let (container, _) = run(&client, &format!("touch /workspace/kept; {CONTAINER_ID}")).await;
+    let removed = std::process::Command::new("docker").args(["rm", "--force", &container]).output().unwrap();
     assert!(removed.status.success(), "{removed:?}");
     let mut result = client.call("bash", json!({ "command": "ls /workspace/kept" })).await;
     if result.is_error == Some(true) {

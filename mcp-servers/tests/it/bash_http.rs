@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::support::{BASH, Client, ERAS, Era, HttpServer, container_gone, http, image, text};
+use crate::support::{BASH, CONTAINER_ID, Client, ERAS, Era, HttpServer, container_gone, http, image, text};
 
 const ONE: &str = "/sandbox/0b7f2d5e-6f0f-4a58-9a38-5a1c5ad8b9a1/mcp";
 const OTHER: &str = "/sandbox/5d1a9c1e-3c39-4c7c-8f0e-2b7f6e6a1d42/mcp";
@@ -22,8 +22,6 @@ async fn first_line(client: &Client, command: &str) -> String {
     text(&result).lines().next().unwrap().to_owned()
 }
 
-const HOSTNAME: &str = "cat /proc/sys/kernel/hostname";
-
 #[tokio::test]
 async fn each_legacy_session_has_a_container_that_ends_with_it() {
     let server = server(&[]).await;
@@ -31,9 +29,9 @@ async fn each_legacy_session_has_a_container_that_ends_with_it() {
     let second = server.connect("/mcp", Era::Legacy).await;
     first_line(&first, "cd /tmp && export FRUIT=pear").await;
     assert_eq!(first_line(&first, "echo $PWD $FRUIT").await, "/tmp pear");
-    assert_eq!(first_line(&second, "echo $PWD $FRUIT").await, "/workspace ");
-    let container = first_line(&first, HOSTNAME).await;
-    assert_ne!(first_line(&second, HOSTNAME).await, container);
+    assert_eq!(first_line(&second, "echo $PWD $FRUIT").await, "/workspace");
+    let container = first_line(&first, CONTAINER_ID).await;
+    assert_ne!(first_line(&second, CONTAINER_ID).await, container);
     // Sends DELETE.
     first.close().await;
     container_gone(&container, GONE).await;
@@ -46,15 +44,15 @@ async fn the_url_names_the_container_of_a_client_without_sessions() {
     let client = server.connect(ONE, Era::Modern).await;
     first_line(&client, "cd /tmp && export FRUIT=pear").await;
     assert_eq!(first_line(&client, "echo $PWD $FRUIT").await, "/tmp pear");
-    let container = first_line(&client, HOSTNAME).await;
+    let container = first_line(&client, CONTAINER_ID).await;
     client.close().await;
     for era in ERAS {
         let again = server.connect(ONE, era).await;
-        assert_eq!(first_line(&again, HOSTNAME).await, container, "{era:?}");
+        assert_eq!(first_line(&again, CONTAINER_ID).await, container, "{era:?}");
         again.close().await;
     }
     let other = server.connect(OTHER, Era::Modern).await;
-    assert_ne!(first_line(&other, HOSTNAME).await, container);
+    assert_ne!(first_line(&other, CONTAINER_ID).await, container);
 
     let delete = |path: &str| reqwest::Client::new().delete(format!("{}{path}", server.base)).send();
     assert_eq!(delete(ONE).await.unwrap().status(), StatusCode::NO_CONTENT);
@@ -80,7 +78,7 @@ async fn an_idle_container_is_removed_and_the_client_told() {
     let server = server(&["--idle-timeout-sec", "1"]).await;
     for (path, era) in [("/mcp", Era::Legacy), (ONE, Era::Modern)] {
         let client = server.connect(path, era).await;
-        let container = first_line(&client, HOSTNAME).await;
+        let container = first_line(&client, CONTAINER_ID).await;
         container_gone(&container, GONE + Duration::from_secs(2)).await;
         assert_eq!(
             first_line(&client, "true").await,
@@ -110,7 +108,7 @@ async fn a_signal_removes_all_containers() {
     let mut server = server(&[]).await;
     let legacy = server.connect("/mcp", Era::Legacy).await;
     let modern = server.connect(ONE, Era::Modern).await;
-    let containers = [first_line(&legacy, HOSTNAME).await, first_line(&modern, HOSTNAME).await];
+    let containers = [first_line(&legacy, CONTAINER_ID).await, first_line(&modern, CONTAINER_ID).await];
     server.process.signal("TERM").await;
     assert_eq!(server.process.wait(Duration::from_secs(2)).await, Some(0));
     for container in containers {

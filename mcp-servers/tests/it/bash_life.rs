@@ -6,7 +6,7 @@ use rmcp::model::CallToolRequestParams;
 use serde_json::json;
 
 use crate::support::{
-    BASH, Client, Era, Process, command, container_exists, container_gone, image, stdio, text,
+    BASH, CONTAINER_ID, Client, Era, Process, command, container_exists, container_gone, image, stdio, text,
 };
 
 /// The process ends within this time.
@@ -16,9 +16,9 @@ const GONE: Duration = Duration::from_secs(5);
 
 async fn shell() -> (Process, Client, String) {
     let (server, client) = stdio(BASH, &["--image", &image()], Era::Legacy).await;
-    let result = client.call("bash", json!({ "command": "cat /proc/sys/kernel/hostname" })).await;
+    let result = client.call("bash", json!({ "command": CONTAINER_ID })).await;
     let container = text(&result).lines().next().unwrap().to_owned();
-    assert!(container_exists(&container).await, "the host name {container} is the container's id");
+    assert!(container_exists(&container).await, "{container}");
     (server, client, container)
 }
 

@@ -257,10 +257,14 @@ pub(crate) fn image() -> String {
     if inspected.status.success() { development.to_owned() } else { "python:3.11".to_owned() }
 }
 
+/// Prints the id of the container it runs in: the engine mounts files from a folder of that name.
+pub(crate) const CONTAINER_ID: &str =
+    r"grep -om1 'containers/[0-9a-f]\{64\}' /proc/self/mountinfo | cut -d/ -f2";
+
 /// Whether Docker knows the container.
 pub(crate) async fn container_exists(id: &str) -> bool {
     let output = Command::new("docker")
-        .args(["ps", "--all", "--quiet", "--no-trunc", "--filter", &format!("id={id}")])
+        .args(["ps", "--all", "--quiet", "--filter", &format!("id={id}")])
         .output()
         .await
         .expect("docker is here");
