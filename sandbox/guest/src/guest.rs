@@ -17,9 +17,9 @@ use crate::job::{InputPipe, Job, KillStep};
 use crate::link::{Broken, Link};
 use crate::memory::KillCounter;
 use crate::process_limit::ProcessLimit;
-use crate::runner::Report;
+use crate::runner::{REPORT_BYTES, Report};
 use crate::shell::{ShellProgram, WaitingShell};
-use crate::state::{MAX_SNAPSHOT_BYTES, ShellState};
+use crate::state::{self, MAX_SNAPSHOT_BYTES, ShellState};
 use crate::system::{self, Child, Pid, Waiting};
 
 /// Between two progress reports of a command.
@@ -313,7 +313,7 @@ impl Guest {
         };
         let cwd_exists = std::fs::metadata(&self.state.cwd).is_ok_and(|metadata| metadata.is_dir());
         if !cwd_exists {
-            let fallback = crate::state::HOME_DIRECTORY;
+            let fallback = state::HOME_DIRECTORY;
             let _ = std::fs::DirBuilder::new().create(fallback);
             notes.push(format!("`{}` no longer exists: this command started in {fallback}", self.state.cwd));
             fallback.clone_into(&mut self.state.cwd);
@@ -373,16 +373,18 @@ impl Guest {
     fn take_ready(&mut self) -> Option<ReadyShell> {
         self.reap();
         let mut ready = self.ready.take()?;
-        let mut reports = [0; 64];
-        // One report: the shell's pid. A second one says that it has ended.
-        let is_whole = match ready.shell.reports.read(&mut reports) {
-            Ok(count) => count <= crate::runner::REPORT_BYTES,
-            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
-        };
-        if is_whole {
-            return Some(ready);
+        let mut bytes = [0; REPORT_BYTES];
+        loop {
+            match ready.shell.reports.read(&mut bytes) {
+                Ok(REPORT_BYTES) => match Report::decode(bytes) {
+                    Some(Report::Shell(pid)) => ready.shell.shell = Some(pid),
+                    // It has ended, or never began.
+                    _ => return None,
+                },
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Some(ready),
+                _ => return None,
+            }
         }
-        None
     }
 
     /// Starts a shell ahead, when nothing else is to be done.
@@ -540,15 +542,21 @@ impl Guest {
             job.capture.push(message.as_bytes());
         }
         let status = job.runner.status.unwrap_or(0);
-        let (exit_code, signal) = system::exit_of(status);
+        let (mut exit_code, mut signal) = system::exit_of(status);
         let is_left = job.runner.is_lost || (job.runner.left_running && job.runner.is_alive);
         let background = if is_left { job.members(&runners) } else { Vec::new() };
         if job.output.is_some() {
             // Someone below it may still write: that is kept, with what came before.
             job.capture.open_spill();
         }
-        if let (Keep::State, Some(snapshot)) = (job.keep, job.snapshot.take()) {
-            job.notes.extend(adopt(&mut self.state, self.shell.kind, &snapshot));
+        let snapshot = job.snapshot.take().map(|snapshot| read_snapshot(&snapshot)).unwrap_or_default();
+        if job.is_saving_given_up()
+            && let Some(status) = state::status_of(&snapshot)
+        {
+            (exit_code, signal) = (status, 0);
+        }
+        if job.keep == Keep::State {
+            job.notes.extend(self.state.adopt(self.shell.kind, &snapshot));
         }
         if job.capture.is_lost() {
             job.notes.push("the disk is full: the middle of the output was not kept".to_owned());
@@ -581,17 +589,13 @@ impl Guest {
     }
 }
 
-fn adopt(state: &mut ShellState, shell: Shell, snapshot: &File) -> Vec<String> {
+/// What a shell has saved. Of one that is too long only the beginning, which is no complete snapshot.
+fn read_snapshot(snapshot: &File) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
-    let length = snapshot.metadata().map_or(0, |metadata| metadata.len());
-    if length > MAX_SNAPSHOT_BYTES {
-        return vec![
-            "variables and functions take more than 8 MiB: those of this command were not kept".to_owned(),
-        ];
-    }
+    let length = snapshot.metadata().map_or(0, |metadata| metadata.len()).min(MAX_SNAPSHOT_BYTES);
     let mut bytes = vec![0; length as usize];
     match snapshot.read_exact_at(&mut bytes, 0) {
-        Ok(()) => state.adopt(shell, &bytes),
+        Ok(()) => bytes,
         Err(_) => Vec::new(),
     }
 }

@@ -25,6 +25,12 @@ const MAX_KILL_ROUNDS: u32 = 200;
 /// Looks after which we answer although something cannot be killed, for example in uninterruptible sleep.
 const MAX_WAIT_ROUNDS: u32 = 1000;
 
+/// Between two looks whether a shell has begun to save its state.
+const SAVE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Longest time a shell may take to save its state: a normal one takes a millisecond.
+const SAVE_LIMIT: Duration = Duration::from_secs(3);
+
 /// Most bytes read from one command before the others get their turn.
 const MAX_BYTES_PER_TURN: usize = 4 << 20;
 
@@ -53,6 +59,17 @@ pub(crate) struct Job {
     pub(crate) is_answered: bool,
     pub(crate) last_progress: Instant,
     pub(crate) reported_bytes: u64,
+    saving: Saving,
+}
+
+/// How far the shell is with saving its state.
+enum Saving {
+    /// Not begun when last looked; to be looked at again then.
+    NotBegun(Instant),
+    /// Begun; given up then.
+    Begun(Instant),
+    /// Took too long: the shell was killed.
+    GivenUp,
 }
 
 /// What is known of the runner and the shell below it.
@@ -113,7 +130,7 @@ impl Job {
                 pid: shell.runner,
                 is_alive: true,
                 is_lost: false,
-                shell: None,
+                shell: shell.shell,
                 status: None,
                 left_running: false,
                 failure: None,
@@ -134,6 +151,7 @@ impl Job {
             is_answered: false,
             last_progress: started,
             reported_bytes: 0,
+            saving: Saving::NotBegun(started + SAVE_CHECK_INTERVAL),
         }
     }
 
@@ -155,7 +173,12 @@ impl Job {
             return None;
         }
         match self.phase {
-            Phase::Running => self.deadline,
+            Phase::Running => match self.saving {
+                Saving::NotBegun(next) | Saving::Begun(next) => {
+                    Some(self.deadline.map_or(next, |deadline| deadline.min(next)))
+                }
+                Saving::GivenUp => self.deadline,
+            },
             Phase::Terminating(until) => Some(until),
             Phase::Killing { next, .. } => Some(next),
             Phase::Cleared => None,
@@ -197,14 +220,46 @@ impl Job {
     /// Does what time demands: the time limit, the end of the grace period, the next round of killing.
     pub(crate) fn tick(&mut self, now: Instant, runners: &HashSet<Pid>) -> KillStep {
         match self.phase {
-            Phase::Running if self.deadline.is_some_and(|deadline| deadline <= now) => {
+            Phase::Running if !self.is_answered && self.deadline.is_some_and(|deadline| deadline <= now) => {
                 self.begin_end(Ending::TimedOut, runners);
+                KillStep::Waiting
+            }
+            Phase::Running if !self.is_answered => {
+                self.check_saving(now);
                 KillStep::Waiting
             }
             Phase::Terminating(until) if until <= now => self.kill_round(0, runners),
             Phase::Killing { next, rounds } if next <= now => self.kill_round(rounds, runners),
             _ => KillStep::Waiting,
         }
+    }
+
+    fn check_saving(&mut self, now: Instant) {
+        match self.saving {
+            Saving::NotBegun(next) if next <= now => {
+                let length = self.snapshot.as_ref().and_then(|snapshot| snapshot.metadata().ok());
+                self.saving = if length.is_some_and(|metadata| metadata.len() > 0) {
+                    Saving::Begun(now + SAVE_LIMIT)
+                } else {
+                    Saving::NotBegun(now + SAVE_CHECK_INTERVAL)
+                };
+            }
+            Saving::Begun(until) if until <= now => {
+                self.saving = Saving::GivenUp;
+                if let Some(shell) = self.runner.shell {
+                    system::kill(shell, libc::SIGKILL);
+                }
+                let note =
+                    "variables and functions took too long to save: those of this command were not kept";
+                self.notes.push(note.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the shell was killed although the command had ended.
+    pub(crate) fn is_saving_given_up(&self) -> bool {
+        matches!(self.saving, Saving::GivenUp)
     }
 
     fn kill_round(&mut self, rounds: u32, runners: &HashSet<Pid>) -> KillStep {

@@ -26,11 +26,12 @@ const LOWEST_COPY_FD: RawFd = 300;
 const OUTPUT_PIPE_BYTES: i32 = 1 << 20;
 
 /// Waits at the gate, restores the state, runs the command, saves the state. One line, so that messages name line 1
-/// for the first line of the command. The command comes through a descriptor and REPLY, never through the
+/// for the first line of the command. The descriptors are closed before a function named `exec` can come back with the
+/// state (and `builtin exec` would not close them). The command comes through a descriptor and REPLY, never through the
 /// environment or an argument: those have a length limit, and a snapshot would keep and replay the former.
-const BASH_BOOT: &str = "builtin read -r -u 199; builtin read -r -d '' -u 196; \
-    builtin eval \"$REPLY\" 2>/dev/null; builtin read -r -d '' -u 198; \
-    builtin exec 196<&- 198<&- 199<&-; builtin eval \"$REPLY\"; { __gaia_save; } >/dev/null 2>&1";
+const BASH_BOOT: &str = "read -r -u 199; read -r -d '' -u 196; set -- \"$REPLY\"; read -r -d '' -u 198; \
+    exec 196<&- 198<&- 199<&-; eval \"$1\" 2>/dev/null; builtin shift; builtin eval \"$REPLY\"; \
+    { __gaia_save; } >/dev/null 2>&1";
 
 /// The same for a plain shell, which cannot name descriptors above 9 but can open them again.
 const SH_BOOT: &str =
@@ -47,6 +48,8 @@ pub(crate) struct ShellProgram {
 /// A shell that waits at the gate.
 pub(crate) struct WaitingShell {
     pub(crate) runner: Pid,
+    /// The shell itself, once its runner has reported it.
+    pub(crate) shell: Option<Pid>,
     /// Reports of the runner; see [`runner::Report`].
     pub(crate) reports: File,
     /// What the shell and everything below it writes, in order.
@@ -96,6 +99,7 @@ impl ShellProgram {
         system::set_nonblocking(&output)?;
         let waiting = WaitingShell {
             runner: 0,
+            shell: None,
             reports: reports.into(),
             output: output.into(),
             snapshot: system::memory_file(c"snapshot")?,

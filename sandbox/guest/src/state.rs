@@ -2,7 +2,7 @@
 //!
 //! Each command runs in a shell of its own. On its way out the shell writes a snapshot (working directory, variables,
 //! functions, aliases, options) into a memory file; the next shell evaluates what is made of it here. A shell that
-//! ends without a complete snapshot (`exec`, SIGKILL, an EXIT trap of its own followed by `exit`) leaves the previous
+//! takes too long over it (bash needs a minute for 100 000 variables), or ends without a complete snapshot (`exec`, SIGKILL, an EXIT trap of its own followed by `exit`) leaves the previous
 //! state in place.
 
 use std::collections::BTreeSet;
@@ -35,14 +35,14 @@ builtin local __gaia_status=$?
 builtin trap - DEBUG ERR RETURN
 builtin set +eux
 builtin unset -f __gaia_save
-{ builtin pwd; builtin printf '\0'
+{ builtin printf '%d\0' $__gaia_status
+builtin pwd; builtin printf '\0'
 builtin declare -p; builtin printf '\0'
 builtin shopt -p; builtin printf '\0'
 builtin declare -fp; builtin printf '\0'
 builtin alias -p; builtin printf '\0'
 builtin set +o; builtin umask -p; builtin printf '\0gaia-end'
 } >&197
-builtin exec 197>&-
 builtin return $__gaia_status
 }
 builtin trap '{ __gaia_save; } >/dev/null 2>&1' EXIT
@@ -50,7 +50,7 @@ builtin trap '{ __gaia_save; } >/dev/null 2>&1' EXIT
 
 /// The same for a plain shell, which has no way to list functions.
 const SAVE_FROM_SH: &str = r"__gaia_save() {
-{ pwd; printf '\000'; export -p; printf '\000gaia-end'; } >/proc/self/fd/197
+{ printf '%d\000' $?; pwd; printf '\000'; export -p; printf '\000gaia-end'; } >/proc/self/fd/197
 }
 trap '{ __gaia_save; } 2>/dev/null' EXIT
 ";
@@ -136,14 +136,14 @@ impl ShellState {
         let sections: Vec<&[u8]> = snapshot.split(|byte| *byte == 0).collect();
         let mut notes = Vec::new();
         let restore = match (shell, sections.as_slice()) {
-            (Shell::Bash, [_, variables, switches, functions, aliases, options]) => {
+            (Shell::Bash, [_, _, variables, switches, functions, aliases, options]) => {
                 self.restore_bash(variables, switches, functions, aliases, options, &mut notes)
             }
-            (Shell::Sh, [_, exports]) => Some(self.restore_sh(exports)),
+            (Shell::Sh, [_, _, exports]) => Some(self.restore_sh(exports)),
             _ => None,
         };
         let Some(restore) = restore else { return notes };
-        let cwd = sections[0].strip_suffix(b"\n").unwrap_or(sections[0]);
+        let cwd = sections[1].strip_suffix(b"\n").unwrap_or(sections[1]);
         if let Ok(cwd) = std::str::from_utf8(cwd)
             && cwd.starts_with('/')
         {
@@ -279,6 +279,12 @@ fn statement_length(text: &[u8]) -> Option<usize> {
     None
 }
 
+/// Exit status at the head of a snapshot, complete or not.
+pub(crate) fn status_of(snapshot: &[u8]) -> Option<i32> {
+    let (status, _) = snapshot.split_at(snapshot.iter().position(|byte| *byte == 0)?);
+    std::str::from_utf8(status).ok()?.parse().ok()
+}
+
 /// A text as one word of any shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
@@ -313,7 +319,7 @@ mod tests {
     }
 
     fn snapshot(variables: &str, options: &str) -> Vec<u8> {
-        format!("/tmp/x\n\0{variables}\0shopt -u a\n\0f () \n{{ \n    :\n}}\n\0\0{options}\0gaia-end")
+        format!("0\0/tmp/x\n\0{variables}\0shopt -u a\n\0f () \n{{ \n    :\n}}\n\0\0{options}\0gaia-end")
             .into_bytes()
     }
 
@@ -375,9 +381,16 @@ mod tests {
     #[test]
     fn a_plain_shell_keeps_directory_and_exports() {
         let mut state = ShellState::fresh(vec!["GONE".to_owned()]);
-        state.adopt(Shell::Sh, b"/usr\n\0export A='1'\nexport B\n\0gaia-end");
+        state.adopt(Shell::Sh, b"0\0/usr\n\0export A='1'\nexport B\n\0gaia-end");
         assert_eq!(state.cwd, "/usr");
         assert_eq!(restored(&state), "unset -v GONE\nexport A='1'\nexport B\n");
+    }
+
+    #[test]
+    fn the_status_stands_at_the_head_of_a_snapshot() {
+        assert_eq!(status_of(b"7\0/tmp\n\0decl"), Some(7));
+        assert_eq!(status_of(b"7"), None);
+        assert_eq!(status_of(b"x\0"), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ async fn exit_codes_are_those_of_the_shell() {
         ("exec true", 0, None),
         ("exec sh -c 'exit 4'", 4, None),
         ("set -e; false; echo not reached", 1, None),
-        ("set -u; echo $NOPE", 1, None),
+        ("set -u; echo $NOPE", 127, None),
         ("kill -9 $$", 137, Some(9)),
         ("kill -TERM $$", 143, Some(15)),
         ("bash -c 'kill -9 $$'", 137, None),

@@ -63,7 +63,9 @@ async fn pid_1_is_out_of_reach() {
     let sandbox = sandbox().await;
     for text in [
         "cat /proc/1/environ",
-        "ls /proc/1/fd/",
+        "readlink /proc/1/fd/100",
+        "echo x >/proc/1/fd/101",
+        "readlink /proc/$PPID/fd/1",
         "head -c 1 /proc/1/mem",
         "readlink /proc/1/exe",
         "ls /proc/1/root/",

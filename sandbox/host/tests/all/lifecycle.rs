@@ -1,8 +1,8 @@
 //! From start to removal, in order and out of order.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use gaia_sandbox::{Command, Engine, EngineError, LabelFilter, Sandbox, SandboxError};
@@ -118,6 +118,8 @@ async fn an_unknown_runtime_is_an_error_and_leaves_nothing_behind() {
 struct OwnerProcess {
     child: Child,
     container: String,
+    /// Kept open, or the other process could not print its test result.
+    _output: BufReader<ChildStdout>,
 }
 
 impl OwnerProcess {
@@ -129,11 +131,13 @@ impl OwnerProcess {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let container = BufReader::new(child.stdout.take().unwrap())
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let container = output
+            .by_ref()
             .lines()
             .find_map(|line| line.unwrap().split_once("container=").map(|(_, id)| id.to_owned()))
             .expect("the other process says which container it owns");
-        Self { child, container }
+        Self { child, container, _output: output }
     }
 }
 

@@ -62,7 +62,7 @@ async fn options_that_end_shells_do_not_outlive_their_command() {
     let sandbox = sandbox().await;
     sandbox.says("set -eux; kept=1").await;
     assert_eq!(sandbox.says("false; echo ${nope}$kept").await, "1");
-    assert_eq!(text_of(&sandbox.sh("set -x; :").await), "+ :\n", "the saving of the state is not traced");
+    assert_eq!(text_of(&sandbox.sh("set -x; :").await), "++ :\n", "the saving of the state is not traced");
     sandbox.close().await.unwrap();
 }
 
@@ -119,9 +119,13 @@ async fn too_much_state_is_told_and_the_rest_kept() {
     let output = sandbox.sh("big=$(head -c 3000000 /dev/zero | tr '\\0' x); other=2").await;
     assert_eq!(output.notes, ["variable `big` is longer than 128 KiB and was not kept"]);
     assert_eq!(sandbox.says("echo ${#big} $small $other").await, "0 1 2");
-    let output = sandbox.sh("for i in {1..100000}; do printf -v many_$i value; done; cd /tmp").await;
+    let output = sandbox.sh("for i in {1..20}; do printf -v many_$i %100000s x; done; cd /tmp").await;
     assert!(output.notes[0].contains("more than 1 MiB"), "{:?}", output.notes);
     assert_eq!(sandbox.says("echo ${many_7-unset} $small; pwd").await, "unset 1\n/tmp");
+    let output = sandbox.sh("for i in {1..100000}; do printf -v many_$i value; done; exit 3").await;
+    assert!(output.notes[0].contains("too long to save"), "{:?}", output.notes);
+    assert_eq!((output.exit_code, output.signal, output.timed_out), (3, None, false));
+    assert_eq!(sandbox.says("echo ${many_7-unset} $small").await, "unset 1");
     sandbox.close().await.unwrap();
 }
 
