@@ -14,12 +14,14 @@ pub(crate) fn question(request: &Value) -> String {
     messages(request).find(|message| message["role"] == "user").map(text).unwrap_or_default()
 }
 
-/// Path of the attachment as the question names it.
+/// Path of the attachment as the question names it: the first path below the folder, not the folder itself.
 pub(crate) fn file(question: &str) -> Option<String> {
-    let path = &question[question.find(ATTACHMENTS)?..];
-    let end = path.find(|c: char| c.is_whitespace() || "'\"`<>()".contains(c)).unwrap_or(path.len());
-    let path = path[..end].trim_end_matches(['.', ',', ';', ':', '!', '?']);
-    (path.len() > ATTACHMENTS.len()).then(|| path.to_owned())
+    question.match_indices(ATTACHMENTS).find_map(|(start, _)| {
+        let path = &question[start..];
+        let end = path.find(|c: char| c.is_whitespace() || "'\"`<>()".contains(c)).unwrap_or(path.len());
+        let path = path[..end].trim_end_matches(['.', ',', ';', ':', '!', '?']);
+        (path.len() > ATTACHMENTS.len()).then(|| path.to_owned())
+    })
 }
 
 /// What follows the last line `ANSWER: ` in the tool outputs.
@@ -78,6 +80,7 @@ mod tests {
         for (question, expected) in [
             ("See /shared_files/a-1.xlsx.", Some("/shared_files/a-1.xlsx")),
             ("(file: `/shared_files/b.tar.gz`)", Some("/shared_files/b.tar.gz")),
+            ("in /shared_files/: /shared_files/c.pdb", Some("/shared_files/c.pdb")),
             ("the folder /shared_files/ is empty", None),
             ("no file", None),
         ] {

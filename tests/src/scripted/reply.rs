@@ -55,7 +55,10 @@ pub(crate) fn compose(
         turn.map_or_else(|| Some(plain(NO_MORE_TURNS)), |turn| filler.turn(turn))
     } else {
         let forced = turn.and_then(|turn| turn.without_tools.as_ref()).or(task.forced_answer.as_ref());
-        filler.text(forced.map_or("FINAL ANSWER: ${answer}", String::as_str)).map(|text| plain(&text))
+        let text_turn = || turn.filter(|turn| forced.is_none() && turn.calls.is_empty());
+        let forced = filler.text(forced.map_or("FINAL ANSWER: ${answer}", String::as_str));
+        // A turn that calls nothing can be said without tools too.
+        forced.map(|text| plain(&text)).or_else(|| filler.turn(text_turn()?))
     };
     let filled = filled.unwrap_or_else(|| plain(NO_ANSWER));
     let prefix = match arguments {
@@ -223,6 +226,8 @@ mod tests {
         let found =
             reply(vec![turn::bash("ls").without_tools("it is ${answer}")], 0, &request(&[], "ANSWER: 5"));
         assert_eq!(found.content.as_deref(), Some("it is 5"));
+        let found = reply(vec![turn::text("hello")], 0, &request(&[], "nothing"));
+        assert_eq!(found.content.as_deref(), Some("hello"));
         let found = reply(vec![turn::bash("ls")], 1, &request(&["bash"], ""));
         assert_eq!(found.content.as_deref(), Some(NO_MORE_TURNS));
     }

@@ -175,7 +175,7 @@ async fn send(shared: &Shared, request: &Value, decision: Decision, in_flight: I
         }
         _ => {}
     }
-    let (content_type, mut pieces) = if streams {
+    let (content_type, pieces) = if streams {
         let include_usage = request["stream_options"]["include_usage"] == true;
         let events = wire::events(&reply, &head, include_usage, fault, &mut dice);
         let pieces = match fault {
@@ -190,9 +190,6 @@ async fn send(shared: &Shared, request: &Value, decision: Decision, in_flight: I
         }
         ("application/json", wire::packets(&bytes, &mut dice))
     };
-    if pieces.is_empty() {
-        pieces.push(Vec::new());
-    }
     let pause = Duration::from_millis(if fault == Some(Fault::Slow) { SLOW_PIECE_MS } else { 0 });
     let whole = stream::iter(pieces).then(move |piece| async move {
         if !pause.is_zero() {

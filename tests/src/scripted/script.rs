@@ -28,7 +28,8 @@ pub struct TaskScript {
     /// Says the last turn for ever: a model that loops, or that never submits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeat_last: bool,
-    /// Reply to a request that offers no tools; the default is `FINAL ANSWER: ${answer}`.
+    /// Reply to a request that offers no tools; the default is `FINAL ANSWER: ${answer}`, or, where no tool has
+    /// printed an answer, the turn itself if it calls nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced_answer: Option<String>,
 }

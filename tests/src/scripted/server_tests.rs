@@ -1,4 +1,3 @@
-use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
@@ -47,33 +46,42 @@ fn events(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_prefix("data: ").map(str::to_owned)).collect()
 }
 
+#[derive(Default)]
+struct Joined {
+    content: String,
+    reasoning: String,
+    /// Id, name and arguments.
+    calls: Vec<[String; 3]>,
+    finish: Option<String>,
+    usage: Option<Value>,
+}
+
 /// Joins the chunks of a stream as a client does.
-fn joined(text: &str) -> (String, String, Vec<(String, String, String)>, Option<String>, Option<Value>) {
-    let (mut content, mut reasoning, mut finish, mut usage) = (String::new(), String::new(), None, None);
-    let mut calls: Vec<(String, String, String)> = Vec::new();
+fn joined(text: &str) -> Joined {
+    let mut joined = Joined::default();
     for event in events(text).iter().filter(|event| *event != "[DONE]") {
         let chunk: Value = serde_json::from_str(event).unwrap();
         if !chunk["usage"].is_null() {
-            usage = Some(chunk["usage"].clone());
+            joined.usage = Some(chunk["usage"].clone());
         }
         let choice = &chunk["choices"][0];
-        content += choice["delta"]["content"].as_str().unwrap_or_default();
-        reasoning += choice["delta"]["reasoning_content"].as_str().unwrap_or_default();
+        joined.content += choice["delta"]["content"].as_str().unwrap_or_default();
+        joined.reasoning += choice["delta"]["reasoning_content"].as_str().unwrap_or_default();
         if let Some(reason) = choice["finish_reason"].as_str() {
-            finish = Some(reason.to_owned());
+            joined.finish = Some(reason.to_owned());
         }
         for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
             let index = call["index"].as_u64().unwrap() as usize;
-            if index == calls.len() {
-                calls.push(Default::default());
+            joined.calls.resize(joined.calls.len().max(index + 1), Default::default());
+            let function = &call["function"];
+            for (whole, piece) in
+                joined.calls[index].iter_mut().zip([&call["id"], &function["name"], &function["arguments"]])
+            {
+                *whole += piece.as_str().unwrap_or_default();
             }
-            let entry = &mut calls[index];
-            entry.0 += call["id"].as_str().unwrap_or_default();
-            entry.1 += call["function"]["name"].as_str().unwrap_or_default();
-            entry.2 += call["function"]["arguments"].as_str().unwrap_or_default();
         }
     }
-    (content, reasoning, calls, finish, usage)
+    joined
 }
 
 fn said() -> Turn {
@@ -86,17 +94,17 @@ fn said() -> Turn {
 async fn a_stream_and_a_whole_reply_say_the_same() {
     let model = start([said().and_call("submit", json!({"answer": "é"}))]).await;
     let streamed = text(&model, &ask(Mode::Stream)).await;
-    let (content, reasoning, calls, finish, usage) = joined(&streamed);
+    let Joined { content, reasoning, calls, finish, usage } = joined(&streamed);
     let whole: Value = serde_json::from_str(&text(&model, &ask(Mode::Whole)).await).unwrap();
     let message = &whole["choices"][0]["message"];
     assert_eq!(message["content"], content.as_str());
     assert_eq!(message["reasoning_content"], reasoning.as_str());
-    for (index, (_, name, arguments)) in calls.iter().enumerate() {
+    for (index, [_, name, arguments]) in calls.iter().enumerate() {
         assert_eq!(message["tool_calls"][index]["function"], json!({"name": name, "arguments": arguments}));
     }
-    assert_eq!(calls[0].2, r#"{"command":"echo 'größer' && wc -c a/long/enough/command"}"#);
+    assert_eq!(calls[0][2], r#"{"command":"echo 'größer' && wc -c a/long/enough/command"}"#);
     assert_eq!((calls.len(), finish.as_deref()), (2, Some("tool_calls")));
-    assert_ne!(calls[0].0, calls[1].0);
+    assert_ne!(calls[0][0], calls[1][0]);
     assert!(usage.unwrap()["prompt_tokens"].as_u64().unwrap() > 40);
     assert_eq!(events(&streamed).last().map(String::as_str), Some("[DONE]"));
     let stats = model.stats();
@@ -221,7 +229,7 @@ async fn faults_that_are_statuses() {
             _ => assert_eq!(retry_after, None),
         }
         // The same turn is good at the second attempt.
-        assert_eq!(joined(&text(&model, &ask(Mode::Stream)).await).2.len(), 1);
+        assert_eq!(joined(&text(&model, &ask(Mode::Stream)).await).calls.len(), 1);
         let stats = model.stats();
         assert_eq!((stats.faults[&fault.name()], stats.ok), (1, 1));
         model.close().await;
@@ -234,7 +242,7 @@ async fn faults_of_a_stream() {
         let model = start([said().with_faults([fault])]).await;
         let streamed = text(&model, &ask(Mode::Stream)).await;
         let done = streamed.contains("data: [DONE]");
-        let (content, _, calls, finish, usage) = joined(&streamed);
+        let Joined { content, calls, finish, usage, .. } = joined(&streamed);
         match fault {
             Fault::ErrorEvent => {
                 let last: Value = serde_json::from_str(events(&streamed).last().unwrap()).unwrap();
@@ -309,7 +317,7 @@ async fn a_slow_reply_is_whole() {
     let model =
         start([turn::text("a reply of some words, long enough for pieces").with_faults([Fault::Slow])]).await;
     let began = Instant::now();
-    let (content, _, _, finish, _) = joined(&text(&model, &ask(Mode::Stream)).await);
+    let Joined { content, finish, .. } = joined(&text(&model, &ask(Mode::Stream)).await);
     assert!(began.elapsed() >= Duration::from_millis(120), "{:?}", began.elapsed());
     assert_eq!((content.len(), finish.as_deref(), model.stats().ok), (45, Some("stop"), 1));
     model.close().await;
@@ -365,10 +373,10 @@ async fn a_window_is_kept_and_all_dialects_can_be_joined() {
     for dialect in [Dialect::OpenAi, Dialect::LlamaCpp, Dialect::LlamaCppPython, Dialect::OpenRouter] {
         let options = Options { dialect, window_tokens: Some(200), ..Options::default() };
         let model = ScriptedModel::start(Script::new().task("", [said()]), options).await.unwrap();
-        let (content, _, calls, finish, usage) = joined(&text(&model, &ask(Mode::Stream)).await);
+        let Joined { content, calls, finish, usage, .. } = joined(&text(&model, &ask(Mode::Stream)).await);
         assert_eq!((content.as_str(), finish.as_deref()), ("I look at it.", Some("tool_calls")));
-        assert!(calls[0].2.ends_with("command\"}") && usage.is_some());
-        assert_eq!(calls[0].1 == "bash", dialect != Dialect::LlamaCppPython);
+        assert!(calls[0][2].ends_with("command\"}") && usage.is_some());
+        assert_eq!(calls[0][1] == "bash", dialect != Dialect::LlamaCppPython);
         assert_eq!(post(&model, &long).await.unwrap().status(), 400);
         assert_eq!(model.stats().overflows, 1);
         model.close().await;
