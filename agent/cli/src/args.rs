@@ -126,7 +126,7 @@ pub struct StoredRunArguments {
     pub run: String,
 
     /// Folder that holds the runs
-    #[arg(long, value_name = "DIR", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    #[arg(long, value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
     pub out: PathBuf,
 }
 
@@ -173,7 +173,7 @@ pub struct ScoreArguments {
     pub scorer: ScorerName,
 
     /// Folder that holds the runs
-    #[arg(long, value_name = "DIR", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    #[arg(long, value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
     pub out: PathBuf,
 
     /// Print the result as JSON
@@ -223,7 +223,7 @@ pub struct ExportArguments {
     pub out: Option<PathBuf>,
 
     /// Folder that holds the runs
-    #[arg(long, value_name = "DIR", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    #[arg(long, value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
     pub runs: PathBuf,
 }
 

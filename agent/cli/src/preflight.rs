@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gaia_agent::model::ChatModel;
 use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
-use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, ToolHost};
+use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, StartError, ToolHost};
 use gaia_agent::{AgentSettings, Budget, settings::Price};
 
 use crate::config::{Api, DEFAULT_BASE_URL, Loaded};
@@ -60,12 +60,12 @@ impl Ready {
         };
         let mut shared_servers = Vec::new();
         let prepared = async {
-            reach(&base_url).await?;
-            let model = model_at(loaded, &base_url)?;
             start_shared(loaded, run_id, console, &mut shared_servers).await?;
             let sample_servers: Vec<ServerSpec> =
                 loaded.servers.iter().filter(|server| server.scope == Scope::Sample).cloned().collect();
             let offer = try_servers(loaded, run_id, &sample_servers, &shared_servers, console).await?;
+            let model = model_at(loaded, &base_url)?;
+            reach(&base_url).await?;
             Ok((model, sample_servers, offer))
         }
         .await;
@@ -144,10 +144,23 @@ async fn start_shared(
             Err(error) if !spec.required => {
                 console.warn(&format!("warning: {error}; the run goes on without it (`required = false`)"));
             }
-            Err(error) => return Err(CommandError::environment(error)),
+            Err(error) => return Err(start_error(error)),
         }
     }
     Ok(())
+}
+
+/// A mistake in the config is the user's; a program that is not there or fails is the environment's, though the entry
+/// names it.
+pub(crate) fn start_error(error: StartError) -> CommandError {
+    match &error {
+        StartError::Config { message, .. }
+            if !message.contains("command `") && !message.contains("cannot run `") =>
+        {
+            CommandError::usage(error)
+        }
+        _ => CommandError::environment(error),
+    }
 }
 
 /// What the model will be offered.
@@ -174,7 +187,7 @@ async fn try_servers(
     let answer_tool = &loaded.config.agent.answer_tool;
     let host = ToolHost::start(specs, shared, &environment, warn_notices(console), Some(answer_tool))
         .await
-        .map_err(CommandError::environment)?;
+        .map_err(start_error)?;
     let tools: Vec<String> = host.offered().iter().map(|tool| tool.canonical.clone()).collect();
     let found = host.find(answer_tool).map(|tool| tool.model_name.clone());
     host.close().await;

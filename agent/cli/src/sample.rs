@@ -22,8 +22,8 @@ use crate::progress::{Progress, SampleProgress};
 use crate::scoring::score_answer;
 use crate::store::{EventLog, RunDirectory, SampleKey, SampleResult, SampleTiming, StoreError};
 
-/// Further attempts, with fresh servers, of a sample that an infrastructure failure ended. One: what fails twice in a
-/// row is no accident, and the model's own retries come before this.
+/// Further attempts, with fresh servers, of a sample that a failing server ended. One: what fails twice in a row is no
+/// accident, and restarts within the sample come before this.
 const SAMPLE_RETRIES: u32 = 1;
 
 /// Where the agent's tools find the attachment.
@@ -81,7 +81,8 @@ pub async fn run_sample(
         if let Some(cost) = outcome.cost_usd {
             *cost_usd.get_or_insert(0.0) += cost;
         }
-        let failed = outcome.error.as_ref().is_some_and(|error| is_infrastructure(error.kind));
+        // Not when the model is unavailable: it had all its own retries.
+        let failed = outcome.error.as_ref().is_some_and(|error| error.kind == FailureKind::Server);
         if !failed || retries == SAMPLE_RETRIES || cancel.is_cancelled() {
             break (outcome, timing);
         }
@@ -114,11 +115,6 @@ pub async fn run_sample(
     directory.commit(&result)?;
     context.progress.finish(&result);
     Ok(SampleEnd::Committed(Box::new(result)))
-}
-
-/// Failures that say nothing about the sample and may be gone with fresh servers.
-fn is_infrastructure(kind: FailureKind) -> bool {
-    matches!(kind, FailureKind::Server | FailureKind::ModelUnavailable)
 }
 
 /// One attempt: stage, start, work, close. It always has an outcome.

@@ -135,13 +135,14 @@ async fn a_refusal_of_the_provider_is_not_held_against_the_sample() {
 }
 
 #[tokio::test]
-async fn an_infrastructure_failure_gets_one_more_attempt_and_its_tokens_count() {
+async fn an_unavailable_model_ends_the_sample_in_an_error_that_is_not_tried_again() {
     let runs = tempfile::tempdir().unwrap();
     let first = Err(ModelError::Unavailable("502".into()));
     let (context, _lock) = context(runs.path(), &["a"], vec![first, says("42")]);
     run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
-    assert_eq!(stored(&context, "a").unwrap().status, Status::Answered);
-    assert_eq!(attempts(&events(&context, "a")), [1, 2]);
+    let error = stored(&context, "a").unwrap().error.unwrap();
+    assert_eq!(error.kind, FailureKind::ModelUnavailable);
+    assert_eq!(attempts(&events(&context, "a")), [1]);
 }
 
 #[tokio::test]

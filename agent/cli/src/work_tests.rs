@@ -35,7 +35,7 @@ fn unavailable() -> Result<gaia_agent::model::Reply, ModelError> {
 
 #[tokio::test]
 async fn an_error_is_an_outcome_and_the_run_goes_on() {
-    let script = vec![says("1"), unavailable(), unavailable(), says("3"), says("4")];
+    let script = vec![says("1"), unavailable(), says("3"), says("4")];
     let (stopped, done) = work(script, GO_ON, &Interrupt::default()).await;
     assert!(matches!(stopped, Stopped::Done), "{stopped:?}");
     assert_eq!(done, TASKS);
@@ -43,7 +43,7 @@ async fn an_error_is_an_outcome_and_the_run_goes_on() {
 
 #[tokio::test]
 async fn the_first_error_ends_the_run_when_errors_are_not_ignored() {
-    let script = vec![says("1"), unavailable(), unavailable(), says("3"), says("4")];
+    let script = vec![says("1"), unavailable(), says("3"), says("4")];
     let rules = StopRules { on_error: OnError::Stop, ..GO_ON };
     let (stopped, done) = work(script, rules, &Interrupt::default()).await;
     assert!(matches!(&stopped, Stopped::Early(reason) if reason.contains("`b`")), "{stopped:?}");

@@ -10,7 +10,7 @@ use crate::args::ToolsArguments;
 use crate::config::{Loaded, Purpose};
 use crate::environment::FILES_DIR;
 use crate::exit_code::{self, CommandError, CommandResult};
-use crate::preflight::log_notices;
+use crate::preflight::{log_notices, start_error};
 
 /// Characters of a description in the table.
 const DESCRIPTION_CHARACTERS: usize = 60;
@@ -52,7 +52,7 @@ pub(super) async fn start_all(loaded: &Loaded) -> CommandResult<(ToolHost, TempD
     let answer_tool = Some(loaded.config.agent.answer_tool.as_str());
     let host = ToolHost::start(&loaded.servers, &[], &environment, log_notices(), answer_tool)
         .await
-        .map_err(CommandError::environment)?;
+        .map_err(start_error)?;
     Ok((host, files))
 }
 

@@ -1,6 +1,6 @@
 //! Whatever is wrong is said before any sample runs, with the documented exit code, and leaves nothing behind.
 
-use crate::support::{Ended, Place, config, endpoint};
+use crate::support::{Ended, Place, SHELL_SERVER, config, endpoint};
 
 /// A server entry of which only the command matters.
 const GHOST: &str = "[mcp_servers.submit]\ncommand = \"gaia-no-such-server\"\n";
@@ -62,7 +62,8 @@ fn an_endpoint_that_cannot_be_reached() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/v1");
-    run(&place(), &config(&url, GHOST), &[]).fails_with(4, &["failed to reach the model endpoint", &url, "hint:"]);
+    run(&place(), &config(&url, SHELL_SERVER), &[])
+        .fails_with(4, &["failed to reach the model endpoint", &url, "hint:"]);
 }
 
 #[test]
@@ -97,4 +98,16 @@ fn a_run_that_does_not_exist() {
     for command in [["report", "last"], ["resume", "last"], ["score", "2025"]] {
         place.gaia(&command).fails_with(2, &["there is no run in", "--out"]);
     }
+}
+
+#[test]
+fn an_answer_tool_that_is_not_offered() {
+    let text = config(&endpoint(), SHELL_SERVER) + "[agent]\nanswer_tool = \"submit/secret\"\n";
+    run(&place(), &text, &[]).fails_with(2, &["`submit/secret`", "submit/submit, submit/fail"]);
+}
+
+#[test]
+fn an_allow_list_entry_that_matches_nothing() {
+    let server = SHELL_SERVER.replace("disabled_tools = [\"secret\"]", "disabled_tools = [\"secrets\"]");
+    run(&place(), &config(&endpoint(), &server), &[]).fails_with(2, &["`submit`", "secrets"]);
 }

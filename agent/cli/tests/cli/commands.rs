@@ -25,7 +25,11 @@ fn pairs_are_scored_as_every_line_of_the_official_vectors_says() {
         let expected: Value = serde_json::from_str(&expected.unwrap()).unwrap();
         let scored: Value = serde_json::from_str(scored.next().unwrap()).unwrap();
         assert_eq!(scored["pred"], expected["pred"]);
-        assert_eq!((&scored["correct"], &scored["kind"]), (&expected["correct"], &expected["kind"]), "{expected}");
+        assert_eq!(
+            (&scored["correct"], &scored["kind"]),
+            (&expected["correct"], &expected["kind"]),
+            "{expected}"
+        );
         count += 1;
     }
     assert!(count > 20_000, "only {count} vectors");
@@ -37,7 +41,10 @@ fn pairs_are_read_from_stdin() {
     let ended = Place::new().gaia_with(&["score", "--pairs", "-"], "{\"pred\": null, \"truth\": \"1\"}\n");
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let line: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!((&line["pred"], &line["correct"], &line["kind"]), (&Value::Null, &false.into(), &"number".into()));
+    assert_eq!(
+        (&line["pred"], &line["correct"], &line["kind"]),
+        (&Value::Null, &false.into(), &"number".into())
+    );
 }
 
 #[test]
@@ -61,7 +68,10 @@ fn schema_and_completions_are_data() {
     assert!(schema["properties"]["mcp_servers"].is_object());
     for shell in ["bash", "zsh", "fish"] {
         let ended = place.gaia(&["completions", shell]);
-        assert!(ended.code == Some(0) && ended.stdout.contains("resume") && ended.stderr.is_empty(), "{ended:?}");
+        assert!(
+            ended.code == Some(0) && ended.stdout.contains("resume") && ended.stderr.is_empty(),
+            "{ended:?}"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -86,26 +86,74 @@ impl Place {
     }
 }
 
-/// An endpoint that answers every request with 404, until the test process ends. Returns its base URL.
+/// A model that answers every question with `FINAL ANSWER: 1`, until the test process ends. Returns its base URL.
 pub(crate) fn endpoint() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut request = [0; 4096];
-            // The request of a client comes in one piece; what it says does not matter.
-            let _bytes = stream.read(&mut request).unwrap();
-            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok();
+            let stream = stream.unwrap();
+            std::thread::spawn(move || answer(stream));
         }
     });
     format!("http://{address}/v1")
 }
 
+fn answer(mut stream: TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut length = 0;
+    let mut line = String::new();
+    while reader.read_line(&mut line).unwrap() > 2 {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let reply = serde_json::json!({
+        "id": "1", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{
+            "index": 0, "finish_reason": "stop",
+            "message": { "role": "assistant", "content": "FINAL ANSWER: 1" }
+        }],
+        "usage": { "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 }
+    })
+    .to_string();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{reply}",
+        reply.len()
+    )
+    .unwrap();
+}
+
+/// A server in a few lines of shell: `submit` takes an answer, `fail` always reports an error.
+pub(crate) const SHELL_SERVER: &str = r#"[mcp_servers.submit]
+command = "/bin/sh"
+args = ["-c", '''
+reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+schema='{"type":"object","properties":{"answer":{"type":"string"}}}'
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*)
+      reply '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+    *'"tools/list"'*)
+      reply '{"tools":[{"name":"submit","description":"Hand in","inputSchema":'"$schema"'},\
+{"name":"fail","inputSchema":'"$schema"'},{"name":"secret","inputSchema":'"$schema"'}]}' ;;
+    *'"tools/call"'*'"fail"'*) reply '{"content":[{"type":"text","text":"it broke"}],"isError":true}' ;;
+    *'"tools/call"'*) reply '{"content":[{"type":"text","text":"taken"}]}' ;;
+  esac
+done
+''']
+disabled_tools = ["secret"]
+"#;
+
 /// The config of a run whose parts are all there, except for what a test changes.
 pub(crate) fn config(base_url: &str, servers: &str) -> String {
     format!(
-        "[dataset]\npath = \"data\"\n\n[model]\nname = \"m\"\nbase_url = \"{base_url}\"\n\n{servers}\n"
+        "[dataset]\npath = \"data\"\n\n[model]\nname = \"m\"\nbase_url = \"{base_url}\"\nstream = false\n\n{servers}\n"
     )
 }
 
