@@ -18,9 +18,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::toolset::Toolset;
 
-/// Docker may be slow to remove a container, and the whole end must fit in two seconds; what is left dies with the
-/// connection that this process holds to it.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(700);
+/// From the signal or the closed stdin to the end of the process, which is to come within two seconds. A container
+/// that Docker could not remove in this time dies with the connection that this process holds to it.
+const END_TIMEOUT: Duration = Duration::from_millis(1800);
 
 /// How any of our servers is reached.
 #[derive(Debug, Clone, Args)]
@@ -134,11 +134,11 @@ async fn run<T: Toolset>(
         },
         () = stop.cancelled() => return Ok(()),
     };
-    let served = match endpoint {
+    let (end, served) = match endpoint {
         Some(endpoint) => endpoint.serve(Arc::clone(&toolset), stop).await,
         None => stdio::serve(Arc::clone(&toolset), stop).await,
     };
-    if tokio::time::timeout(CLOSE_TIMEOUT, toolset.close()).await.is_err() {
+    if tokio::time::timeout_at(end + END_TIMEOUT, toolset.close()).await.is_err() {
         tracing::warn!("the end took too long; containers that are left end by themselves");
     }
     served

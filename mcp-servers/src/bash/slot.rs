@@ -54,7 +54,7 @@ pub(super) struct Slot {
 enum State {
     Fresh,
     Starting(JoinHandle<Result<Sandbox, SandboxError>>, OwnedSemaphorePermit),
-    Running(Container, OwnedSemaphorePermit),
+    Running(Box<Container>, OwnedSemaphorePermit),
     /// There was one, and the reason it is gone.
     Ended(String),
     Closed,
@@ -128,7 +128,7 @@ impl Slot {
         loop {
             let state = Arc::clone(&self.state).read_owned().await;
             if let Ok(container) = OwnedRwLockReadGuard::try_map(state, |state| match state {
-                State::Running(container, _permit) if container.sandbox.is_alive() => Some(container),
+                State::Running(container, _permit) if container.sandbox.is_alive() => Some(&**container),
                 _ => None,
             }) {
                 return Ok(container);
@@ -172,7 +172,8 @@ impl Slot {
                 };
                 match started {
                     Ok(Ok(sandbox)) => {
-                        *state = State::Running(Container { sandbox, cursors: Cursors::default() }, permit);
+                        let container = Container { sandbox, cursors: Cursors::default() };
+                        *state = State::Running(Box::new(container), permit);
                     }
                     Ok(Err(error)) => return Err(SlotError::Start(error.to_string())),
                     Err(crash) => {

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::Guard;
@@ -52,11 +53,12 @@ impl Endpoint {
         Ok(Self { listener, address, guard })
     }
 
+    /// Serves until `stop` is cancelled. Returns when that was, and how it went.
     pub(super) async fn serve<T: Toolset>(
         self,
         toolset: Arc<T>,
         stop: CancellationToken,
-    ) -> Result<(), ServeError> {
+    ) -> (Instant, Result<(), ServeError>) {
         let mut config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(self.guard.hosts.clone())
             .with_allowed_origins(self.guard.origins.clone())
@@ -80,13 +82,17 @@ impl Endpoint {
         let server = axum::serve(self.listener, router)
             .with_graceful_shutdown(async move { stopped.cancelled().await });
         let mut served = std::pin::pin!(server.into_future());
-        let result = tokio::select! {
-            result = &mut served => result,
-            () = stop.cancelled() => {
-                tokio::time::timeout(DRAIN_TIMEOUT, &mut served).await.unwrap_or(Ok(()))
-            }
-        };
-        result.map_err(|error| ServeError::Unexpected(format!("failed to serve HTTP: {error}")))
+        let mut result = None;
+        tokio::select! {
+            served = &mut served => result = Some(served),
+            () = stop.cancelled() => {}
+        }
+        let end = Instant::now();
+        if result.is_none() {
+            result = tokio::time::timeout(DRAIN_TIMEOUT, &mut served).await.ok();
+        }
+        let failed = |error| ServeError::Unexpected(format!("failed to serve HTTP: {error}"));
+        (end, result.unwrap_or(Ok(())).map_err(failed))
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rmcp::service::{ServerInitializeError, ServiceExt};
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ServeError;
@@ -20,8 +21,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(700);
 /// After that, or after a signal, cancelled calls may still say so.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Serves until stdin closes, stdout breaks or `stop` is cancelled.
-pub(super) async fn serve<T: Toolset>(toolset: Arc<T>, stop: CancellationToken) -> Result<(), ServeError> {
+/// Serves until stdin closes, stdout breaks or `stop` is cancelled. Returns when that was, and how it went.
+pub(super) async fn serve<T: Toolset>(
+    toolset: Arc<T>,
+    stop: CancellationToken,
+) -> (Instant, Result<(), ServeError>) {
     let closed = CancellationToken::new();
     let broken = CancellationToken::new();
     let (stdin, stdout) = stdio_pipes();
@@ -38,23 +42,28 @@ pub(super) async fn serve<T: Toolset>(toolset: Arc<T>, stop: CancellationToken) 
             Err(error) => Err(error.to_string()),
         }
     });
-    let ended = tokio::select! {
-        ended = &mut served => Some(ended),
-        () = stop.cancelled() => None,
-        () = broken.cancelled() => None,
-        () = closed.cancelled() => tokio::time::timeout(DRAIN_TIMEOUT, &mut served).await.ok(),
-    };
+    let mut ended = None;
+    tokio::select! {
+        result = &mut served => ended = Some(result),
+        () = stop.cancelled() => {}
+        () = broken.cancelled() => {}
+        () = closed.cancelled() => {}
+    }
+    let end = Instant::now();
+    if ended.is_none() && closed.is_cancelled() {
+        ended = tokio::time::timeout(DRAIN_TIMEOUT, &mut served).await.ok();
+    }
     calls.cancel();
-    let ended = match ended {
-        Some(ended) => Some(ended),
-        None => tokio::time::timeout(CANCEL_TIMEOUT, &mut served).await.ok(),
-    };
-    match ended {
+    if ended.is_none() {
+        ended = tokio::time::timeout(CANCEL_TIMEOUT, &mut served).await.ok();
+    }
+    let result = match ended {
         // Not ended in time: the process ends anyway.
         None | Some(Ok(Ok(()))) => Ok(()),
         Some(Ok(Err(reason))) => Err(ServeError::Unexpected(format!("the protocol failed: {reason}"))),
         Some(Err(panic)) => Err(ServeError::Unexpected(format!("the protocol crashed: {panic}"))),
-    }
+    };
+    (end, result)
 }
 
 /// Says when the client has closed its end. rmcp itself only drains for five seconds without telling anyone.
