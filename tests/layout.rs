@@ -14,7 +14,8 @@ fn packages() -> BTreeMap<String, Package> {
 
 /// Names that `package` depends on at run time or build time.
 fn dependencies(package: &Package) -> BTreeSet<&str> {
-    let shipped = package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
+    let shipped =
+        package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
     shipped.map(|dependency| dependency.name.as_str()).collect()
 }
 
@@ -68,8 +69,10 @@ fn the_workspace_has_the_packages_of_the_map() {
 #[test]
 fn the_loop_depends_on_no_other_package_of_the_workspace() {
     let packages = packages();
-    let used: Vec<&str> =
-        dependencies(&packages["gaia-agent"]).into_iter().filter(|name| packages.contains_key(*name)).collect();
+    let used: Vec<&str> = dependencies(&packages["gaia-agent"])
+        .into_iter()
+        .filter(|name| packages.contains_key(*name))
+        .collect();
     assert_eq!(used, Vec::<&str>::new());
 }
 
@@ -146,9 +149,13 @@ fn every_package_takes_the_lints_and_versions_of_the_workspace() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for package in packages().values() {
         let manifest = fs_err::read_to_string(package.manifest_path.as_std_path()).unwrap();
-        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or("");
-        for line in dependencies.lines().filter(|line| line.contains("version = ") || line.contains("= \"")) {
-            panic!("{} states a version of its own: {line}", package.name);
+        let table: toml::Table = toml::from_str(&manifest).unwrap();
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for (name, dependency) in table.get(section).and_then(toml::Value::as_table).into_iter().flatten()
+            {
+                let inherited = dependency.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+                assert!(inherited, "{} has a version of its own for `{name}`", package.name);
+            }
         }
         // The guest needs system calls; it states its lints itself.
         if package.name.as_str() != "gaia-sandbox-guest" {

@@ -54,13 +54,17 @@ async fn a_wrong_type_is_shown_with_its_place() {
 
 #[tokio::test]
 async fn a_missing_key_variable_is_named() {
-    let text = config(NOWHERE, SUBMIT).replace("name = \"m\"", "name = \"m\"\napi_key_env = \"GAIA_TEST_NO_SUCH_KEY\"");
+    let text = config(NOWHERE, SUBMIT)
+        .replace("name = \"m\"", "name = \"m\"\napi_key_env = \"GAIA_TEST_NO_SUCH_KEY\"");
     check(Desk::new(), &text, 2, &["GAIA_TEST_NO_SUCH_KEY"]).await;
 }
 
 #[tokio::test]
 async fn a_missing_variable_of_a_server_is_named_with_its_place() {
-    let text = config(NOWHERE, "\n[mcp_servers.submit]\ncommand = \"gaia-mcp-submit\"\nargs = [\"${NO_SUCH_THING}\"]\n");
+    let text = config(
+        NOWHERE,
+        "\n[mcp_servers.submit]\ncommand = \"gaia-mcp-submit\"\nargs = [\"${NO_SUCH_THING}\"]\n",
+    );
     check(Desk::new(), &text, 2, &["NO_SUCH_THING", "c.toml:"]).await;
 }
 
@@ -98,7 +102,13 @@ async fn a_command_that_is_not_found_names_both_places() {
 #[tokio::test]
 async fn a_server_that_dies_at_its_start_is_shown_with_its_own_words() {
     let server = "\n[mcp_servers.tool]\ncommand = \"sh\"\nargs = [\"-c\", \"echo the licence has expired >&2; exit 3\"]\n";
-    check(Desk::new(), &config(NOWHERE, &format!("{SUBMIT}{server}")), 4, &["`tool`", "the licence has expired", "3"]).await;
+    check(
+        Desk::new(),
+        &config(NOWHERE, &format!("{SUBMIT}{server}")),
+        4,
+        &["`tool`", "the licence has expired", "3"],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -118,7 +128,9 @@ const BASH: &str = "\n[mcp_servers.bash]\ncommand = \"gaia-mcp-bash\"\n";
 #[tokio::test]
 async fn without_docker_the_run_does_not_start() {
     let desk = Desk::new().with_variable("DOCKER_HOST", "unix:///nonexistent/docker.sock");
-    let server = format!("{SUBMIT}{BASH}env = {{ DOCKER_HOST = \"${{DOCKER_HOST}}\" }}\n");
+    let server = format!(
+        "{SUBMIT}{BASH}args = [\"--image\", \"python:3.11\"]\nenv = {{ DOCKER_HOST = \"${{DOCKER_HOST}}\" }}\n"
+    );
     check(desk, &config(NOWHERE, &server), 4, &["`bash`", "/nonexistent/docker.sock", "Docker"]).await;
 }
 
@@ -142,16 +154,16 @@ async fn a_model_endpoint_that_nobody_answers_ends_the_run_without_results_for_i
 #[tokio::test]
 async fn a_refused_key_stops_the_run_instead_of_burning_through_it() {
     let script = Script::new().task("", [turn::submit("2")]);
-    let options = Options {
-        api_key: gaia_tests::scripted::ApiKey::Required("right".to_owned()),
-        ..Options::default()
-    };
+    let options =
+        Options { api_key: gaia_tests::scripted::ApiKey::Required("right".to_owned()), ..Options::default() };
     let model = ScriptedModel::start(script, options).await.unwrap();
     let desk = Desk::new().with_variable("WRONG_KEY", "wrong");
     let rows: Vec<(String, String)> = (0..12).map(|n| (format!("t{n}"), format!("Question {n}?"))).collect();
-    let rows: Vec<(&str, &str, u8, &str)> = rows.iter().map(|(id, question)| (id.as_str(), question.as_str(), 1, "2")).collect();
+    let rows: Vec<(&str, &str, u8, &str)> =
+        rows.iter().map(|(id, question)| (id.as_str(), question.as_str(), 1, "2")).collect();
     desk.dataset(&rows);
-    let text = config(&model.base_url, SUBMIT).replace("name = \"m\"", "name = \"m\"\napi_key_env = \"WRONG_KEY\"");
+    let text =
+        config(&model.base_url, SUBMIT).replace("name = \"m\"", "name = \"m\"\napi_key_env = \"WRONG_KEY\"");
     desk.write("c.toml", &format!("{text}\n[run]\nconcurrency = 2\n"));
     let ended = desk.gaia(&["run", "c.toml"]).await;
     assert!([3, 4].contains(&ended.code), "{ended:#?}");

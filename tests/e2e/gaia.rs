@@ -88,8 +88,10 @@ impl Desk {
     /// The folders of runs, oldest first.
     pub(crate) fn runs(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs_err::read_dir(self.path().join("runs")) else { return Vec::new() };
-        let mut runs: Vec<PathBuf> =
-            entries.map(|entry| entry.unwrap().path()).filter(|path| path.join("run.json").is_file()).collect();
+        let mut runs: Vec<PathBuf> = entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.join("run.json").is_file())
+            .collect();
         runs.sort();
         runs
     }

@@ -113,7 +113,7 @@ async fn an_overflow_is_compacted_and_tried_once_more() {
 
 #[tokio::test]
 async fn a_window_that_cannot_be_saved_leads_to_the_last_call() {
-    // The question alone does not fit with the tools; without them it does.
+    // Nothing is old enough to be dropped before the last call, which needs all but the question dropped.
     let script = Script::new().with(
         TaskScript::new(
             QUESTION,

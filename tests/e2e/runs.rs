@@ -145,7 +145,11 @@ async fn a_wrong_or_missing_answer_stays_in_the_denominator() {
     let script = Script::new()
         .task(&rows[0].1, [turn::submit("blue")])
         .task(&rows[1].1, [turn::submit("red")])
-        .with(gaia_tests::scripted::TaskScript::new(&rows[2].1, [turn::text("hm")]).repeat_last().forced_answer(" "))
+        .with(
+            gaia_tests::scripted::TaskScript::new(&rows[2].1, [turn::text("hm")])
+                .repeat_last()
+                .forced_answer(" "),
+        )
         .task(&rows[3].1, [turn::submit("blue").with_faults([gaia_tests::scripted::Fault::ServerError; 2])]);
     let model = ScriptedModel::start(script, Options::default()).await.unwrap();
     let desk = Desk::new();
@@ -163,7 +167,12 @@ async fn a_wrong_or_missing_answer_stays_in_the_denominator() {
         })
         .collect();
     outcomes.sort();
-    let expected = [("task-00", "answered", true), ("task-01", "answered", false), ("task-02", "no_answer", false), ("task-03", "error", false)];
+    let expected = [
+        ("task-00", "answered", true),
+        ("task-01", "answered", false),
+        ("task-02", "no_answer", false),
+        ("task-03", "error", false),
+    ];
     assert_eq!(outcomes, expected.map(|(id, status, correct)| (id.to_owned(), status.to_owned(), correct)));
     assert!(ended.stdout.contains("0.25") || ended.stdout.contains("25.0"), "{}", ended.stdout);
 }
@@ -193,7 +202,8 @@ async fn a_killed_run_is_resumed_without_repeating_a_finished_sample() {
     assert_eq!(desk.runs().len(), 1);
     let stats = model.stats();
     for (id, question) in &rows {
-        let served: usize = stats.tasks[question].turns.values().map(|count| usize::try_from(*count).unwrap()).sum();
+        let served: usize =
+            stats.tasks[question].turns.values().map(|count| usize::try_from(*count).unwrap()).sum();
         let most = if committed.contains(id) { 1 } else { 2 };
         assert!(served <= most, "{id} was served {served} times");
     }
@@ -220,7 +230,11 @@ async fn the_first_interrupt_lets_running_samples_finish_and_a_resume_does_the_r
     let finished = results(&run).len();
     assert!((1..8).contains(&finished), "{finished} finished");
     let stats = model.stats();
-    assert_eq!(stats.tasks.values().map(|task| task.turns.len()).sum::<usize>(), finished, "a running sample was dropped");
+    assert_eq!(
+        stats.tasks.values().map(|task| task.turns.len()).sum::<usize>(),
+        finished,
+        "a running sample was dropped"
+    );
     let ended = desk.gaia(&["resume", "last"]).await;
     assert_eq!(ended.code, 0, "{ended:#?}");
     assert_eq!(results(&run).len(), 8);
@@ -241,7 +255,11 @@ async fn two_processes_cannot_work_on_one_run() {
     model.wait_until(|stats| stats.requests >= 1).await;
     let second = desk.gaia(&["resume", "last"]).await;
     assert_eq!(second.code, 2, "{second:#?}");
-    assert!(second.stderr.contains(&child.id().unwrap().to_string()), "the owner is not named: {}", second.stderr);
+    assert!(
+        second.stderr.contains(&child.id().unwrap().to_string()),
+        "the owner is not named: {}",
+        second.stderr
+    );
     let first = Ended::from(child.wait_with_output().await.unwrap());
     assert_eq!(first.code, 0, "{first:#?}");
     model.close().await;
@@ -252,7 +270,8 @@ async fn secrets_are_in_no_file_and_no_output() {
     let rows = rows(1);
     let script = Script::new().task(&rows[0].1, [turn::submit("blue")]);
     let key = "sk-gaia-test-5f1c9a";
-    let options = Options { api_key: gaia_tests::scripted::ApiKey::Required(key.to_owned()), ..Options::default() };
+    let options =
+        Options { api_key: gaia_tests::scripted::ApiKey::Required(key.to_owned()), ..Options::default() };
     let model = ScriptedModel::start(script, options).await.unwrap();
     let token = "token-gaia-test-77aa";
     let desk = Desk::new().with_variable("MODEL_KEY", key).with_variable("SERVER_TOKEN", token);

@@ -211,27 +211,23 @@ impl Run<'_> {
         }
     }
 
-    /// One reply of the model. An overflow leads to compaction and one more try.
+    /// One reply of the model. An overflow leads to compaction and one more try. The last call gets one try more
+    /// with nothing but the question: a guess is better than no answer.
     async fn ask(
         &mut self,
         step: u32,
         offer: Offer,
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
-        match self.ask_once(step, offer, cancel).await {
-            Err(ModelError::ContextOverflow { message, window_tokens }) => {
-                self.window_tokens = window_tokens.or(self.window_tokens);
-                let pressure = match offer {
-                    Offer::Tools => Pressure::OldResults,
-                    Offer::Nothing => Pressure::AllResults,
-                };
-                if !self.compact(step, pressure) {
-                    return Err(ModelError::ContextOverflow { message, window_tokens });
-                }
-                self.ask_once(step, offer, cancel).await
+        let mut reply = self.ask_once(step, offer, cancel).await;
+        for pressure in offer.pressures() {
+            let Err(ModelError::ContextOverflow { window_tokens, .. }) = &reply else { break };
+            self.window_tokens = window_tokens.or(self.window_tokens);
+            if self.compact(step, *pressure) {
+                reply = self.ask_once(step, offer, cancel).await;
             }
-            other => other,
         }
+        reply
     }
 
     async fn ask_once(
@@ -336,6 +332,16 @@ impl Run<'_> {
 enum Offer {
     Tools,
     Nothing,
+}
+
+impl Offer {
+    /// What is tried in turn when the conversation does not fit.
+    fn pressures(self) -> &'static [Pressure] {
+        match self {
+            Self::Tools => &[Pressure::OldResults],
+            Self::Nothing => &[Pressure::AllResults, Pressure::AllButQuestion],
+        }
+    }
 }
 
 struct RetryEvents<'a> {

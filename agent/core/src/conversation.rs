@@ -4,6 +4,8 @@ use crate::message::{Message, Part, ToolCall};
 #[derive(Debug)]
 pub(crate) struct Conversation {
     messages: Vec<Message>,
+    /// Where the question ends; what stands before is never dropped.
+    question_end: usize,
     /// Where the last turn starts; what stands there is never shortened by the first compaction.
     last_turn: usize,
 }
@@ -22,6 +24,8 @@ pub(crate) enum Pressure {
     OldResults,
     /// All tool output, the last turn's too: for the last call, which must fit.
     AllResults,
+    /// Everything but the system prompt, the question and what was said to the model last.
+    AllButQuestion,
 }
 
 /// Bytes that are left of a shortened tool output: enough to see what the call was about.
@@ -29,8 +33,8 @@ const SHORTENED_BYTES: usize = 400;
 
 impl Conversation {
     pub(crate) fn new(messages: Vec<Message>) -> Self {
-        let last_turn = messages.len();
-        Self { messages, last_turn }
+        let question_end = messages.len();
+        Self { messages, question_end, last_turn: question_end }
     }
 
     pub(crate) fn messages(&self) -> &[Message] {
@@ -72,6 +76,7 @@ impl Conversation {
         let end = match pressure {
             Pressure::OldResults => self.last_turn,
             Pressure::AllResults => self.messages.len(),
+            Pressure::AllButQuestion => return self.keep_question(),
         };
         let mut done = Compaction { shortened_results: 0, dropped_bytes: 0 };
         for message in &mut self.messages[..end] {
@@ -84,6 +89,27 @@ impl Conversation {
             }
         }
         (done.shortened_results > 0).then_some(done)
+    }
+
+    fn keep_question(&mut self) -> Option<Compaction> {
+        let before = self.text_bytes();
+        let mut later = self.messages.split_off(self.question_end);
+        let said = later.pop_if(|message| matches!(message, Message::User { .. }));
+        if later.is_empty() {
+            self.messages.extend(said);
+            return None;
+        }
+        let results = later.iter().filter(|message| matches!(message, Message::Tool { .. })).count();
+        if let (Some(Message::User { content: said }), Some(Message::User { content })) =
+            (said, self.messages.last_mut())
+        {
+            content.extend(said);
+        }
+        self.last_turn = self.messages.len();
+        Some(Compaction {
+            shortened_results: u32::try_from(results).unwrap_or(u32::MAX),
+            dropped_bytes: before.saturating_sub(self.text_bytes()) as u64,
+        })
     }
 
     /// Bytes of all text, for estimates.
@@ -167,5 +193,10 @@ mod tests {
         assert_eq!(conversation.compact(Pressure::AllResults).unwrap().shortened_results, 1);
         assert_eq!(conversation.messages()[0], question);
         assert_eq!(conversation.compact(Pressure::AllResults), None);
+        conversation.push_user("answer now".to_owned());
+        assert_eq!(conversation.compact(Pressure::AllButQuestion).unwrap().shortened_results, 2);
+        assert_eq!(conversation.messages().len(), 1);
+        let Message::User { content } = &conversation.messages()[0] else { panic!("the question is gone") };
+        assert_eq!(content.last(), Some(&Part::Text { text: "answer now".to_owned() }));
     }
 }

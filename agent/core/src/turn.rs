@@ -11,6 +11,10 @@ use crate::message::{Part, ToolCall};
 use crate::settings::AgentSettings;
 use crate::tools::{OfferedTool, ToolHost, ToolOutput, bound, validate};
 
+/// Bytes above the limit that still pass whole. A server that keeps to the same limit itself adds a line about what
+/// it left out and where that is: cutting again would lose just that line.
+const SLACK_BYTES: usize = 1024;
+
 /// What a turn's calls came to.
 #[derive(Debug, Default)]
 pub(crate) struct TurnResults {
@@ -154,7 +158,11 @@ impl Turn<'_> {
             }
         }
         let text = texts.join("\n");
-        let bounded = bound(&text, self.settings.result_bytes, None);
+        let limit_bytes = match self.settings.result_bytes {
+            limit if text.len() <= limit + SLACK_BYTES => text.len(),
+            limit => limit,
+        };
+        let bounded = bound(&text, limit_bytes, None);
         let whole = if bounded.dropped_bytes > 0 { self.sink.keep(&text) } else { None };
         let mut content = Vec::with_capacity(1 + images.len());
         if !bounded.text.is_empty() || images.is_empty() {
