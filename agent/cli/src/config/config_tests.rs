@@ -154,6 +154,10 @@ fn an_unknown_key_is_shown_where_it_stands() {
         ],
     );
     check_contains(
+        &Bench::complete("[agent]\nmax_steps = \"a\"\n[ran]\nepochs = 1").error(),
+        &["2 problems", "unknown key `ran`, did you mean `run`?", "`agent.max_steps`: wrong type"],
+    );
+    check_contains(
         &Bench::complete("[modle]\nx = 1").error(),
         &["unknown key `modle`, did you mean `model`?"],
     );
@@ -303,6 +307,11 @@ fn layers_without_lines_are_named() {
         value: "4".into(),
     });
     check_contains(&bench.error(), &["`--level 4`: `dataset.levels", "levels 1, 2 or 3"]);
+    let bench = Bench::complete("[mcp_servers.a]\ncommand = \"x\"\nargs = [\"file\"]");
+    check_contains(
+        &bench.set("mcp_servers.a.args", "[\"${NO_SUCH}\"]").error(),
+        &["`--set mcp_servers.a.args=[\"${NO_SUCH}\"]`: `mcp_servers.a.args.0`"],
+    );
     check_contains(&Bench::complete("").set("", "1").error(), &["not of the form `section.key`"]);
 }
 
@@ -496,6 +505,7 @@ fn no_secret_is_in_the_effective_config() {
         [model.params]
         api_key = "literal-2"
         max_tokens = 100
+        prompt_cache_key = "kept-5"
         [mcp_servers.a]
         command = "docker"
         args = ["run", "--token=literal-3", "-e", "GITHUB_TOKEN=literal-4", "--header", "Authorization: Bearer literal-5",
@@ -513,9 +523,16 @@ fn no_secret_is_in_the_effective_config() {
     for hidden in ["literal-", "value-of-"] {
         assert!(!effective.contains(hidden), "`{hidden}` is in:\n{effective}");
     }
-    for kept in
-        ["kept-1", "kept-2", "kept-3", "kept-4", "${VAR_PLAIN}", "Bearer ${VAR_SECRET}", "max_tokens = 100"]
-    {
+    for kept in [
+        "kept-1",
+        "kept-2",
+        "kept-3",
+        "kept-4",
+        "kept-5",
+        "${VAR_PLAIN}",
+        "Bearer ${VAR_SECRET}",
+        "max_tokens = 100",
+    ] {
         assert!(effective.contains(kept), "`{kept}` is not in:\n{effective}");
     }
     let secrets: Vec<&str> = loaded.secrets.iter().collect();
@@ -602,5 +619,33 @@ fn the_presets_load() {
         assert_eq!(loaded.config.dataset.path, Some(configs().join("samples")));
         let names: Vec<&str> = loaded.servers.iter().map(|server| server.name.as_str()).collect();
         assert_eq!(names, ["bash", "submit"]);
+    }
+}
+
+proptest::proptest! {
+    /// Whatever stands in a file, it is answered and not fallen over.
+    #[test]
+    fn nothing_written_is_a_panic(text in "(\\PC|[\\x00-\\x7f]|\\$\\{|\\}|[\"'=:/@?&-]){0,60}", start in 0_usize..80, end in 0_usize..80) {
+        let environment = Environment::default();
+        let variables = expand::Variables { environment: &environment, config_dir: "/c" };
+        match variables.expand(&text) {
+            Ok(expanded) => {
+                let plain = !text.contains("${");
+                proptest::prop_assert!(!plain || expanded.text == text);
+            }
+            Err(error) => proptest::prop_assert!(text.contains(error.reference())),
+        }
+        let source = std::sync::Arc::new(problem::SourceText { path: "x.toml".into(), text: text.clone() });
+        let _variables_or_problem = dotenv::parse(&source).map_err(|problem| problem.to_string());
+        let shown = Problem::new(Some(problem::Place::File { source, span: start..end }), "m").to_string();
+        proptest::prop_assert!(shown.starts_with("x.toml:"));
+        let mut config = Config::default();
+        let server = ServerConfig { url: Some(text.clone()), args: vec![text.clone(), text.clone()], ..ServerConfig::default() };
+        config.mcp_servers.insert("a".into(), server);
+        proptest::prop_assert!(effective::effective(&config, &mut Secrets::default()).is_ok());
+        let bench = Bench::tools(&text);
+        if let Err(error) = bench.try_load() {
+            proptest::prop_assert!(!error.to_string().is_empty());
+        }
     }
 }

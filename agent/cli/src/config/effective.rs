@@ -11,7 +11,7 @@ pub(super) fn effective(config: &Config, secrets: &mut Secrets) -> Result<Table,
     let mut redaction = Redaction { secrets };
     if let Some(Value::Table(model)) = table.get_mut("model") {
         redaction.address(model.get_mut("base_url"));
-        redaction.named(model.get_mut("params"));
+        redaction.named(model.get_mut("params"), holds_credential);
         if let Some(Value::Table(server)) = model.get_mut("server") {
             redaction.arguments(server.get_mut("args"));
         }
@@ -21,8 +21,8 @@ pub(super) fn effective(config: &Config, secrets: &mut Secrets) -> Result<Table,
             let Value::Table(server) = server else { continue };
             redaction.address(server.get_mut("url"));
             redaction.arguments(server.get_mut("args"));
-            redaction.named(server.get_mut("env"));
-            redaction.named(server.get_mut("headers"));
+            redaction.named(server.get_mut("env"), looks_secret);
+            redaction.named(server.get_mut("headers"), looks_secret);
         }
     }
     Ok(table)
@@ -43,12 +43,12 @@ impl Redaction<'_> {
     }
 
     /// Texts under names that look like secrets, at any depth.
-    fn named(&mut self, value: Option<&mut Value>) {
+    fn named(&mut self, value: Option<&mut Value>, is_secret: fn(&str) -> bool) {
         let Some(Value::Table(table)) = value else { return };
         for (name, value) in table.iter_mut() {
             match value {
-                Value::String(text) if looks_secret(name) => *text = self.text(text),
-                Value::Table(_) => self.named(Some(value)),
+                Value::String(text) if is_secret(name) => *text = self.text(text),
+                Value::Table(_) => self.named(Some(value), is_secret),
                 _ => {}
             }
         }
@@ -109,6 +109,14 @@ impl Redaction<'_> {
         }
         format!("{scheme}://{authority}{path}?{}", pairs.join("&"))
     }
+}
+
+/// Stricter than [`looks_secret`]: vendors have harmless parameters such as `prompt_cache_key` and `stop_token_ids`.
+fn holds_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["api_key", "api-key", "apikey", "secret", "passw", "credential", "authorization", "access_token"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Whether something is left when variables and the name of the scheme (of `Bearer ${TOKEN}`) are taken out.

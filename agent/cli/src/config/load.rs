@@ -121,15 +121,14 @@ fn preset_hint(path: &Path, working_dir: &Path) -> String {
     }
 }
 
-/// All unknown keys up to the first value of a wrong type, and that value.
+/// All unknown keys, and the first value of a wrong type.
 fn parse(layers: &Layers, keys: &KnownKeys) -> Result<Config, ConfigError> {
-    let mut unknown: Vec<KeyPath> = Vec::new();
+    let mut unknown = Vec::new();
+    note_unknown(&layers.merged, &mut Vec::new(), keys, &mut unknown);
+    let mut problems: Vec<Problem> = unknown.iter().map(|path| unknown_key(path, layers, keys)).collect();
     let mut track = serde_path_to_error::Track::new();
     let deserializer = toml::Value::Table(layers.merged.clone());
-    let deserializer = serde_path_to_error::Deserializer::new(deserializer, &mut track);
-    let mut note = |path: serde_ignored::Path<'_>| unknown.push(ignored_path(&path));
-    let parsed = Config::deserialize(serde_ignored::Deserializer::new(deserializer, &mut note));
-    let mut problems: Vec<Problem> = unknown.iter().map(|path| unknown_key(path, layers, keys)).collect();
+    let parsed = Config::deserialize(serde_path_to_error::Deserializer::new(deserializer, &mut track));
     match parsed {
         Ok(config) if problems.is_empty() => return Ok(config),
         Ok(_) => {}
@@ -168,21 +167,18 @@ fn unknown_key(path: &[String], layers: &Layers, keys: &KnownKeys) -> Problem {
     }
 }
 
-fn ignored_path(path: &serde_ignored::Path<'_>) -> KeyPath {
-    use serde_ignored::Path;
-    match path {
-        Path::Root => Vec::new(),
-        Path::Seq { parent, index } => with(ignored_path(parent), index.to_string()),
-        Path::Map { parent, key } => with(ignored_path(parent), key.clone()),
-        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
-            ignored_path(parent)
+/// Tables whose keys are free (`env`, `params`) have no known names.
+fn note_unknown(table: &toml::Table, path: &mut KeyPath, keys: &KnownKeys, unknown: &mut Vec<KeyPath>) {
+    let names = keys.names_in(path);
+    for (key, value) in table {
+        path.push(key.clone());
+        if !names.is_empty() && !names.contains(&key.as_str()) {
+            unknown.push(path.clone());
+        } else if let toml::Value::Table(inner) = value {
+            note_unknown(inner, path, keys, unknown);
         }
+        path.pop();
     }
-}
-
-fn with(mut path: KeyPath, key: String) -> KeyPath {
-    path.push(key);
-    path
 }
 
 /// serde speaks of Rust's types; people write TOML.

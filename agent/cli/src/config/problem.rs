@@ -134,7 +134,11 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     candidates
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
+        .filter(|(similarity, candidate)| {
+            // One wrong letter in a short word is a large share of it.
+            let one_letter = word.len() >= 3 && strsim::damerau_levenshtein(word, candidate) <= 1;
+            *similarity >= MIN_SIMILARITY || one_letter
+        })
         .max_by(|(first, _), (second, _)| first.total_cmp(second))
         .map(|(_, candidate)| candidate)
 }
