@@ -9,6 +9,11 @@ use serde_json::{Map, Value, json};
 use super::{describe, terminal};
 use crate::toolset::success;
 
+/// Bytes shown of each end of a long output. Less than the 8 KiB there are, so that with the line between them and the
+/// status line a result stays within 16 KiB: hosts that bound a result to that would cut out just the line that says
+/// where the whole is.
+const MAX_END_BYTES: usize = 7 * 1024 + 512;
+
 /// What the output does not say itself.
 pub(super) struct Circumstances {
     pub(super) timeout: Duration,
@@ -80,8 +85,8 @@ fn body(output: &Output) -> String {
         let text = terminal::clean(&whole);
         return if text.trim().is_empty() { "(no output but white space)".to_owned() } else { text };
     }
-    let head = whole_lines_at_start(&output.head);
-    let tail = whole_lines_at_end(&output.tail);
+    let head = whole_lines_at_start(&output.head[..output.head.len().min(MAX_END_BYTES)]);
+    let tail = whole_lines_at_end(&output.tail[output.tail.len().saturating_sub(MAX_END_BYTES)..]);
     let mut text = terminal::clean(head);
     if !text.ends_with('\n') {
         text.push('\n');
@@ -155,15 +160,16 @@ fn status_line(output: &Output, circumstances: &Circumstances) -> String {
         1 => "; 1 process killed".to_owned(),
         number => format!("; {number} processes killed"),
     };
+    let partial = if output.total_bytes > 0 { "; partial output above" } else { "" };
     if output.timed_out {
         return format!(
-            "[timed out after {} s{killed}; partial output above; use run_in_background or a larger timeout]",
+            "[timed out after {} s{killed}{partial}; use run_in_background or a larger timeout]",
             circumstances.timeout.as_secs()
         );
     }
     let seconds = output.duration.as_secs_f64();
     if output.cancelled {
-        return format!("[cancelled after {seconds:.1} s{killed}; partial output above]");
+        return format!("[cancelled after {seconds:.1} s{killed}{partial}]");
     }
     let mut parts = vec![match signal_of(output) {
         Some(signal) => format!("exit {} ({signal})", output.exit_code),

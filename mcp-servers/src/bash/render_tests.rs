@@ -119,6 +119,24 @@ fn long_output_keeps_whole_lines_of_both_ends() {
 }
 
 #[test]
+fn a_long_result_fits_into_sixteen_kibibytes() {
+    for line in ["x\n", "0123456789\n", "\u{20AC}\n"] {
+        let end = line.repeat(8192 / line.len()).into_bytes();
+        let output = Output {
+            total_bytes: u64::MAX,
+            total_lines: u64::MAX,
+            head: end.clone(),
+            tail: end,
+            spill_path: Some(format!("/workspace/.out/{}.log", u32::MAX)),
+            spilled_bytes: 64 << 20,
+            ..ended()
+        };
+        let text = text(&output, &plain());
+        assert!((12 * 1024..=16 * 1024).contains(&text.len()), "{}", text.len());
+    }
+}
+
+#[test]
 fn one_endless_line_is_cut_between_characters() {
     let mut head = "a".repeat(8190).into_bytes();
     head.extend([0xE2, 0x82]);

@@ -3,7 +3,7 @@
 use rmcp::model::Tool;
 use serde_json::Value;
 
-use crate::support::{BASH, Era, SUBMIT, image, stdio};
+use crate::support::{BASH, Era, PATIENCE, SUBMIT, image, stdio};
 
 /// Keywords that some provider refuses or misreads.
 const REFUSED: [&str; 15] = [
@@ -109,11 +109,13 @@ async fn submit_has_flat_schemas() {
 
 #[tokio::test]
 async fn bash_has_flat_schemas() {
-    let (_server, client) = stdio(BASH, &["--image", &image()], Era::Modern).await;
+    let (mut server, client) = stdio(BASH, &["--image", &image()], Era::Modern).await;
     let tools = client.tools().await;
     assert!(tools.iter().any(|tool| tool.name == "bash"));
     tools.iter().for_each(lint_tool);
     client.close().await;
+    // Its container may just be starting: killed now, the server could not remove it.
+    server.wait(PATIENCE).await;
 }
 
 #[test]
