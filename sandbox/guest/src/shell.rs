@@ -30,7 +30,7 @@ const OUTPUT_PIPE_BYTES: i32 = 1 << 20;
 /// state (and `builtin exec` would not close them). The command comes through a descriptor and REPLY, never through the
 /// environment or an argument: those have a length limit, and a snapshot would keep and replay the former.
 const BASH_BOOT: &str = "read -r -u 199; read -r -d '' -u 196; set -- \"$REPLY\"; read -r -d '' -u 198; \
-    exec 196<&- 198<&- 199<&-; eval \"$1\" 2>/dev/null; builtin shift; builtin eval \"$REPLY\"; \
+    exec 196<&- 198<&- 199<&-; eval \"$1\" 2>/dev/null; builtin shift; builtin eval -- \"$REPLY\"; \
     { __gaia_save; } >/dev/null 2>&1";
 
 /// The same for a plain shell, which cannot name descriptors above 9 but can open them again.

@@ -29,13 +29,14 @@ const END_MARK: &[u8] = b"gaia-end";
 pub(crate) const SNAPSHOT_FD: i32 = 197;
 
 /// Makes the shell write its snapshot at the end, whatever ends it. Everything it calls is called as a builtin, since
-/// a command may have defined functions of the same names. Tracing and traps of the command must not see it.
-const SAVE_FROM_BASH: &str = r"__gaia_save() {
-builtin local __gaia_status=$?
+/// a command may have defined functions of the same names, and it keeps the status as its argument, since variables
+/// may be read-only. Tracing and traps of the command must not see it.
+const SAVE_FROM_BASH: &str = r#"__gaia_save() {
+builtin set -- $?
 builtin trap - DEBUG ERR RETURN
 builtin set +eux
 builtin unset -f __gaia_save
-{ builtin printf '%d\0' $__gaia_status
+{ builtin printf '%d\0' "$1"
 builtin pwd; builtin printf '\0'
 builtin declare -p; builtin printf '\0'
 builtin shopt -p; builtin printf '\0'
@@ -43,10 +44,10 @@ builtin declare -fp; builtin printf '\0'
 builtin alias -p; builtin printf '\0'
 builtin set +o; builtin umask -p; builtin printf '\0gaia-end'
 } >&197
-builtin return $__gaia_status
+builtin return "$1"
 }
 builtin trap '{ __gaia_save; } >/dev/null 2>&1' EXIT
-";
+"#;
 
 /// The same for a plain shell, which has no way to list functions.
 const SAVE_FROM_SH: &str = r"__gaia_save() {

@@ -226,3 +226,54 @@ async fn write_frames(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(pieces: Vec<Vec<u8>>) -> Connection {
+        let pieces = pieces.into_iter().map(|piece| Ok(LogOutput::StdOut { message: piece.into() }));
+        // Nothing more comes after the pieces, but the stream stays open.
+        let output = futures_util::stream::iter(pieces).chain(futures_util::stream::pending());
+        Connection::open(Box::pin(output), Box::pin(tokio::io::sink()))
+    }
+
+    fn encoded(id: u32, frame: &GuestFrame) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame.encode(id, &mut bytes);
+        bytes
+    }
+
+    #[tokio::test]
+    async fn frames_reach_whom_they_answer_however_the_stream_is_cut() {
+        let mut stream = encoded(9, &GuestFrame::Done);
+        stream.extend([6, 0, 0, 0, 0x7f, 1, 0, 0, 0, 0]);
+        stream.extend(encoded(1, &GuestFrame::Pong));
+        let connection = connection(stream.into_iter().map(|byte| vec![byte]).collect());
+        let mut answers = connection.expect_answers();
+        assert_eq!(answers.id, 1);
+        assert_eq!(answers.next().await, Some(GuestFrame::Pong), "others' and unknown frames are skipped");
+        assert!(!connection.has_ended());
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_breaks_the_protocol_ends_the_connection() {
+        for bytes in [vec![0xff; 16], vec![0; 16], vec![6, 0, 0, 0, 0x84, 1, 0, 0, 0, 0]] {
+            let connection = connection(vec![bytes.clone()]);
+            let mut answers = connection.expect_answers();
+            assert_eq!(answers.next().await, None, "{bytes:?}");
+            assert!(connection.end_reason().contains("broke the protocol"), "{}", connection.end_reason());
+            // Neither does a later request wait.
+            assert_eq!(connection.expect_answers().next().await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_stream_ends_every_wait_and_names_what_was_said() {
+        let pieces = [Ok(LogOutput::StdErr { message: "exec format error\n".into() })];
+        let output = futures_util::stream::iter(pieces);
+        let connection = Connection::open(Box::pin(output), Box::pin(tokio::io::sink()));
+        assert_eq!(connection.expect_answers().next().await, None);
+        assert_eq!(connection.end_reason(), "its container ended; it wrote: exec format error");
+    }
+}

@@ -1,6 +1,6 @@
 //! From start to removal, in order and out of order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
@@ -198,12 +198,18 @@ async fn create_without_start(engine: &Engine) -> String {
     child.wait().unwrap();
     let boot = fs_err::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let namespace = fs_err::read_link("/proc/self/ns/pid").unwrap();
-    let output = std::process::Command::new("docker")
-        .args(["create", "--label", &format!("gaia.owner={}:{pid}:1", boot.trim())])
-        .args(["--label", &format!("gaia.owner.namespace={}", namespace.display())])
-        .args(["--label", &format!("gaia.run={RUN_LABEL}"), &image(engine).await, "true"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    let labels = HashMap::from([
+        ("gaia.owner".to_owned(), format!("{}:{pid}:1", boot.trim())),
+        ("gaia.owner.namespace".to_owned(), namespace.display().to_string()),
+        ("gaia.run".to_owned(), RUN_LABEL.to_owned()),
+    ]);
+    let body = bollard::models::ContainerCreateBody {
+        image: Some(image(engine).await),
+        cmd: Some(vec!["true".to_owned()]),
+        labels: Some(labels),
+        ..Default::default()
+    };
+    let docker = bollard::Docker::connect_with_host(engine.address()).unwrap();
+    let options = None::<bollard::query_parameters::CreateContainerOptions>;
+    docker.create_container(options, body).await.unwrap().id
 }

@@ -3,10 +3,14 @@
 // clippy.toml exempts test functions, not the helpers beside them.
 #![allow(clippy::expect_used, clippy::print_stdout, clippy::unwrap_used)]
 
+mod adversarial;
 mod commands;
+mod files;
 mod isolation;
 mod killing;
 mod lifecycle;
 mod output;
+mod remote;
 mod state;
 mod support;
+mod tasks;
