@@ -187,14 +187,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_stubborn_server_is_killed_with_its_children() {
-        let script = r#"sleep 600 & echo "{\"base_url\": \"$!\"}"; trap '' TERM; wait; sleep 600"#;
-        let server = start(&shell(script)).await.unwrap();
-        let grandchild = PathBuf::from(format!("/proc/{}/stat", server.base_url()));
-        assert!(grandchild.exists());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        // Server and child hold the lock through the same descriptor: it is free once both are gone.
+        let script = format!(
+            r#"exec 9>{}; flock 9; sleep 600 & echo '{{"base_url": "x"}}'; trap '' TERM; wait; sleep 600"#,
+            path.display()
+        );
+        let server = start(&shell(&script)).await.unwrap();
+        let lock = fs_err::File::open(&path).unwrap().into_parts().0;
+        assert!(lock.try_lock().is_err());
         assert!(!server.close().await.unwrap().success());
-        // A killed process may wait for init to collect it: it is a zombie then.
-        let state = fs_err::read_to_string(grandchild).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+        let locked = tokio::task::spawn_blocking(move || lock.lock());
+        timeout(Duration::from_secs(20), locked).await.unwrap().unwrap().unwrap();
     }
 
     #[tokio::test]

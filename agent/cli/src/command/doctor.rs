@@ -74,7 +74,8 @@ async fn check_docker(checks: &mut Vec<Check>, loaded: Option<&Loaded>, surround
         .unwrap_or_else(|| DEFAULT_IMAGE.to_owned());
     match Engine::connect().await {
         Ok(engine) => {
-            checks.push(Check { name: "docker", state: State::Ok, detail: "the engine answers".to_owned() });
+            let detail = format!("the engine at `{}` answers", engine.address());
+            checks.push(Check { name: "docker", state: State::Ok, detail });
             checks.push(check_image(&image, engine.image(&image).await));
         }
         Err(error) => {

@@ -125,26 +125,15 @@ fn cut_torn_lines(file: &mut File) -> io::Result<()> {
     const BLOCK_BYTES: u64 = 64 * 1024;
 
     let length = file.seek(SeekFrom::End(0))?;
-    let mut kept = length;
+    // `tail` holds the bytes from `start` to `kept`.
+    let (mut start, mut kept) = (length, length);
     let mut tail: Vec<u8> = Vec::new();
-    let mut start = length;
     loop {
-        // `tail` holds the bytes from `start` to `kept`.
         let body = tail.strip_suffix(b"\n").unwrap_or(&tail);
-        match body.iter().rposition(|byte| *byte == b'\n') {
-            Some(_) | None if start == 0 || body.contains(&b'\n') => {
-                let line_start =
-                    body.iter().rposition(|byte| *byte == b'\n').map_or(0, |position| position + 1);
-                let whole = tail.ends_with(b"\n");
-                if tail.is_empty()
-                    || (whole && serde_json::from_slice::<serde::de::IgnoredAny>(&body[line_start..]).is_ok())
-                {
-                    break;
-                }
-                kept = start + line_start as u64;
-                tail.truncate(line_start);
-            }
-            _ => {
+        let line_start = match body.iter().rposition(|byte| *byte == b'\n') {
+            Some(line_break) => line_break + 1,
+            None if start == 0 => 0,
+            None => {
                 let block = start.min(BLOCK_BYTES);
                 start -= block;
                 file.seek(SeekFrom::Start(start))?;
@@ -152,8 +141,16 @@ fn cut_torn_lines(file: &mut File) -> io::Result<()> {
                 file.read_exact(&mut bytes)?;
                 bytes.append(&mut tail);
                 tail = bytes;
+                continue;
             }
+        };
+        let is_whole = tail.ends_with(b"\n")
+            && serde_json::from_slice::<serde::de::IgnoredAny>(&body[line_start..]).is_ok();
+        if is_whole || tail.is_empty() {
+            break;
         }
+        kept = start + line_start as u64;
+        tail.truncate(line_start);
     }
     if kept < length {
         tracing::warn!("cut {} bytes of a torn line off `{}`", length - kept, file.path().display());

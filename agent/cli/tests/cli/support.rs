@@ -140,8 +140,7 @@ while read -r line; do
     *'"initialize"'*)
       reply '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
     *'"tools/list"'*)
-      reply '{"tools":[{"name":"submit","description":"Hand in","inputSchema":'"$schema"'},\
-{"name":"fail","inputSchema":'"$schema"'},{"name":"secret","inputSchema":'"$schema"'}]}' ;;
+      reply '{"tools":[{"name":"submit","inputSchema":'"$schema"'},{"name":"fail","inputSchema":'"$schema"'},{"name":"secret","inputSchema":'"$schema"'}]}' ;;
     *'"tools/call"'*'"fail"'*) reply '{"content":[{"type":"text","text":"it broke"}],"isError":true}' ;;
     *'"tools/call"'*) reply '{"content":[{"type":"text","text":"taken"}]}' ;;
   esac
