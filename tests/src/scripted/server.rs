@@ -29,6 +29,9 @@ use super::wire::Dialect;
 /// A conversation with several pictures stays well below this.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
 
+/// Longer than any test should take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 #[derive(Debug, Clone)]
 pub struct Options {
     pub listen: SocketAddr,
@@ -139,12 +142,19 @@ impl ScriptedModel {
     }
 
     /// Waits until the statistics are as wanted; looked at with every request that comes in or ends.
+    ///
+    /// # Panics
+    /// After two minutes, with the statistics: a test that waits for what never comes should say so.
     pub async fn wait_until(&self, wanted: impl Fn(&Stats) -> bool) {
         let mut changes = self.shared.changed.subscribe();
-        while !wanted(&self.stats()) {
-            // The sender lives in `self.shared`, so this cannot fail.
-            let _ = changes.changed().await;
-        }
+        let met = async {
+            while !wanted(&self.stats()) {
+                // The sender lives in `self.shared`, so this cannot fail.
+                let _ = changes.changed().await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, met).await;
+        assert!(waited.is_ok(), "not as wanted after {PATIENCE:?}: {:#?}", self.stats());
     }
 
     pub async fn close(self) {
