@@ -1,5 +1,8 @@
 //! The programs together: real servers, real containers, a scripted model behind real HTTP.
 
+// Helpers of tests are no test functions to clippy, and may fail a test as these do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod bad_input;
 mod gaia;
 mod loop_limits;

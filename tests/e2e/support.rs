@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
-use gaia_agent::tools::{Protocol, Scope, ServerSpec, ToolHost, TransportSpec};
+use gaia_agent::tools::{CallOrder, Protocol, Scope, ServerSpec, ToolHost, TransportSpec};
 use gaia_agent::{AgentEvent, AgentSettings, Budget, EventSink, Message, Outcome, Part, Task};
 use gaia_tests::scripted::{Options, Script, ScriptedModel};
 use tokio_util::sync::CancellationToken;
@@ -52,6 +52,7 @@ pub(crate) fn stdio_server(name: &str, program_name: &str, args: &[&str]) -> Ser
         tool_timeout: Duration::from_secs(120),
         required: true,
         protocol: Protocol::Auto,
+        call_order: CallOrder::AsDeclared,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use gaia_agent::Budget;
 use gaia_agent::model::{ModelError, ModelRequest, Reply, RetryObserver};
-use gaia_agent::tools::{Protocol, Scope, TransportSpec};
+use gaia_agent::tools::{CallOrder, Protocol, Scope, TransportSpec};
 use serde_json::Value;
 
 use super::*;
@@ -164,6 +164,7 @@ async fn a_server_that_never_starts_ends_in_an_error_after_two_attempts() {
         tool_timeout: Duration::from_secs(10),
         required: true,
         protocol: Protocol::Auto,
+        call_order: CallOrder::AsDeclared,
     }];
     run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
     let result = stored(&context, "a").unwrap();
@@ -183,7 +184,7 @@ fn a_staged_folder_holds_the_own_attachment_only_and_goes_away() {
     let mut sample = sample("a");
     sample.file = Some(dataset.path().join("own.txt"));
     sample.file_name = Some("own.txt".into());
-    let staged = Staged::of(&sample).unwrap();
+    let staged = Staged::of("run", &sample).unwrap();
     let files = staged.files.clone();
     let names: Vec<_> = fs_err::read_dir(&files).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["own.txt"]);
@@ -192,6 +193,16 @@ fn a_staged_folder_holds_the_own_attachment_only_and_goes_away() {
     assert_eq!(fs_err::read_to_string(attachment.host_path).unwrap(), "mine");
     staged.remove();
     assert!(!files.exists());
+}
+
+#[test]
+fn what_a_killed_session_left_is_removed_and_nothing_of_other_runs() {
+    let killed = format!("killed-{}", std::process::id());
+    let other = format!("other-{}", std::process::id());
+    let left = Staged::of(&killed, &sample("a")).unwrap().folder.keep();
+    let kept = Staged::of(&other, &sample("a")).unwrap();
+    remove_staged_leftovers(&killed).unwrap();
+    assert!(!left.exists() && kept.files.exists());
 }
 
 #[test]

@@ -44,11 +44,11 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// In order, but for neighbours that only read: those run at the same time.
+    /// In order, but for neighbours that do not disturb each other: those run at the same time.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> TurnResults {
         let planned: Vec<Planned> = calls.iter().map(|call| self.plan(call)).collect();
         let mut turn = TurnResults::default();
-        for group in planned.chunk_by(|left, right| left.only_reads() && right.only_reads()) {
+        for group in planned.chunk_by(|left, right| left.side_by_side() && right.side_by_side()) {
             for done in join_all(group.iter().map(|planned| self.answer(planned))).await {
                 turn.tool_time += done.duration;
                 turn.answer = turn.answer.take().or(done.answer);
@@ -186,8 +186,8 @@ enum Step<'a> {
 }
 
 impl Planned<'_> {
-    fn only_reads(&self) -> bool {
-        matches!(&self.step, Step::Call(tool, _) if tool.annotations.read_only)
+    fn side_by_side(&self) -> bool {
+        matches!(&self.step, Step::Call(tool, _) if tool.side_by_side)
     }
 }
 

@@ -91,7 +91,7 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(config.agent.sample_timeout.as_secs(), 1800);
     assert_eq!(config.agent.result_bytes, 16 * 1024);
     assert_eq!((config.run.concurrency, config.run.epochs, config.run.ignore_errors), (5, 1, true));
-    assert!(config.model.stream && config.model.parallel_tool_calls && !config.model.rehearsal);
+    assert!(config.model.stream && config.model.parallel_tool_calls.is_none() && !config.model.rehearsal);
     assert_eq!(config.dataset.split, Split::Validation);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gaia_agent::tools::{ServerSpec, TransportSpec};
+use gaia_agent::tools::{CallOrder, ServerSpec, TransportSpec};
 
 use super::ServerConfig;
 use super::check::path;
@@ -74,6 +74,11 @@ impl Resolver<'_> {
             tool_timeout: server.tool_timeout_sec,
             required: server.required,
             protocol: server.protocol.into(),
+            call_order: if server.supports_parallel_tool_calls {
+                CallOrder::SideBySide
+            } else {
+                CallOrder::AsDeclared
+            },
         })
     }
 

@@ -56,6 +56,9 @@ pub struct ServerConfig {
     pub tool_timeout_sec: Duration,
     /// `false`: the run goes on without this server and says so.
     pub required: bool,
+    /// `true`: calls of one turn run at the same time, also those of tools that the server does not declare
+    /// read-only.
+    pub supports_parallel_tool_calls: bool,
     /// Era of the protocol; `"auto"` finds out.
     #[serde(deserialize_with = "values::protocol")]
     #[schemars(schema_with = "values::protocol_schema")]
@@ -84,6 +87,7 @@ impl Default for ServerConfig {
             // Twice what common clients wait, as benchmark tools do real work.
             tool_timeout_sec: Duration::from_secs(120),
             required: true,
+            supports_parallel_tool_calls: false,
             protocol: ProtocolConfig::Auto,
             prefix: None,
         }

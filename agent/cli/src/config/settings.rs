@@ -107,8 +107,14 @@ pub struct ModelConfig {
     pub api: Api,
     /// Read replies as they are written. Off for endpoints that stream badly.
     pub stream: bool,
-    /// Let the model ask for several tools in one turn.
-    pub parallel_tool_calls: bool,
+    /// Whether the model may ask for several tools in one turn; absent, the provider decides. Some refuse the
+    /// parameter itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// The field in which the model's earlier thoughts are sent back, such as `"reasoning_content"`, for vendors
+    /// that want them; absent, they are not sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_field: Option<String>,
     /// The model's window in tokens, when known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
@@ -149,7 +155,8 @@ impl Default for ModelConfig {
             api_key_env: None,
             api: Api::Chat,
             stream: true,
-            parallel_tool_calls: true,
+            parallel_tool_calls: None,
+            reasoning_field: None,
             context_window: None,
             accepts: Vec::new(),
             // Reasoning models have been seen to think for several minutes before the first token.

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::compile;
 use super::names::{Origin, model_names};
 use super::{
-    CallFailure, Notice, NoticeSink, Server, ServerSpec, ServerTool, StartError, ToolAnnotations, ToolOutput,
+    CallFailure, CallOrder, Notice, NoticeSink, Server, ServerSpec, ServerTool, StartError, ToolAnnotations,
+    ToolOutput,
 };
 use crate::event::NoticeLevel;
 use crate::message::{Part, ToolDefinition};
@@ -51,6 +52,8 @@ pub struct OfferedTool {
     /// As published.
     pub input_schema: Value,
     pub annotations: ToolAnnotations,
+    /// Whether it may run beside other such calls of the same turn, or only in its turn.
+    pub side_by_side: bool,
     pub(super) validator: Arc<Validator>,
 }
 
@@ -130,7 +133,7 @@ impl ToolHost {
                     None => compile(&tool.input_schema),
                 };
                 match checked {
-                    Ok(validator) => chosen.push((server.name(), tool, validator)),
+                    Ok(validator) => chosen.push((server, tool, validator)),
                     Err(reason) => hidden.push(HiddenTool {
                         server: server.name().to_owned(),
                         tool: tool.name.clone(),
@@ -139,14 +142,18 @@ impl ToolHost {
                 }
             }
         }
-        let origins: Vec<Origin<'_>> =
-            chosen.iter().map(|(server, tool, _)| Origin { server, tool: &tool.name }).collect();
+        let origins: Vec<Origin<'_>> = chosen
+            .iter()
+            .map(|(server, tool, _)| Origin { server: server.name(), tool: &tool.name })
+            .collect();
         let names = model_names(&origins, answer_tool);
         let offered = chosen
             .into_iter()
             .zip(names)
             .map(|((server, tool, validator), model_name)| {
-                OfferedTool::new(model_name, server, tool, validator)
+                let mut offered = OfferedTool::new(model_name, server.name(), tool, validator);
+                offered.side_by_side |= server.call_order() == CallOrder::SideBySide;
+                offered
             })
             .collect();
         Self { servers, offered, hidden }
@@ -232,6 +239,7 @@ impl OfferedTool {
             },
             input_schema: tool.input_schema.clone(),
             annotations: tool.annotations,
+            side_by_side: tool.annotations.read_only,
             validator: Arc::new(validator),
         }
     }

@@ -130,7 +130,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tools::{Protocol, Scope};
+    use crate::tools::{CallOrder, Protocol, Scope};
 
     fn reporter(transport: TransportSpec) -> (Reporter, Arc<Mutex<Vec<Notice>>>) {
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -145,6 +145,7 @@ mod tests {
             tool_timeout: Duration::from_secs(1),
             required: true,
             protocol: Protocol::Auto,
+            call_order: CallOrder::AsDeclared,
         };
         (Reporter::new(&spec, Arc::new(move |notice| sink.lock().unwrap().push(notice))), heard)
     }

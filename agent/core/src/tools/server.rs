@@ -12,7 +12,7 @@ use super::connection::{Connection, Ended, OpenError};
 use super::filter::Filter;
 use super::listing::Unusable;
 use super::report::Reporter;
-use super::{CallFailure, NoticeSink, ServerSpec, ToolOutput};
+use super::{CallFailure, CallOrder, NoticeSink, ServerSpec, ToolOutput};
 use crate::event::NoticeLevel;
 use crate::message::Part;
 
@@ -121,6 +121,10 @@ impl Server {
 
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    pub(super) fn call_order(&self) -> CallOrder {
+        self.spec.call_order
     }
 
     /// The whole list of the server, in its order, before any allow-list.

@@ -21,6 +21,7 @@ pub struct ServerSpec {
     /// A run can go on without a server that is not required.
     pub required: bool,
     pub protocol: Protocol,
+    pub call_order: CallOrder,
 }
 
 /// How to reach a server. Its `Debug` form shows no value that may be a secret.
@@ -40,6 +41,15 @@ pub enum TransportSpec {
         /// Sent as `Authorization: Bearer`.
         bearer_token: Option<String>,
     },
+}
+
+/// How the calls of one turn run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOrder {
+    /// One after the other, but for tools that the server declares read-only.
+    AsDeclared,
+    /// At the same time: the config vouches that they do not disturb each other.
+    SideBySide,
 }
 
 /// How long a server lives.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gaia_agent::message::Part;
 use gaia_agent::tools::{
-    Notice, NoticeSink, Protocol, Scope, ServerSpec, StartError, ToolHost, ToolOutput, TransportSpec,
+    CallOrder, Notice, NoticeSink, Protocol, Scope, ServerSpec, StartError, ToolHost, ToolOutput,
+    TransportSpec,
 };
 use libtest_mimic::Trial;
 use serde_json::{Map, Value};
@@ -69,6 +70,7 @@ pub(crate) fn server(name: &str, transport: TransportSpec) -> ServerSpec {
         tool_timeout: PATIENCE,
         required: true,
         protocol: Protocol::Auto,
+        call_order: CallOrder::AsDeclared,
     }
 }
 
