@@ -5,7 +5,7 @@
 //! takes too long over it (bash needs a minute for 100 000 variables), or ends without a complete snapshot (`exec`, SIGKILL, an EXIT trap of its own followed by `exit`) leaves the previous
 //! state in place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gaia_sandbox_protocol::Shell;
 
@@ -103,13 +103,38 @@ pub(crate) struct ShellState {
     pub(crate) cwd: String,
     /// Shell text that brings back everything but the working directory.
     restore: Vec<u8>,
-    /// Names in the environment every shell is started with; one that a command unset is unset again.
-    initial_names: Vec<String>,
+    /// What a shell has before any command: variables by name, and the lines that set its options. Not restored, since
+    /// every shell has it anyway; what a command unset of it is unset again. Until it is known, everything is restored.
+    baseline: Baseline,
+}
+
+#[derive(Default)]
+struct Baseline {
+    variables: BTreeMap<String, Vec<u8>>,
+    lines: BTreeSet<Vec<u8>>,
 }
 
 impl ShellState {
+    /// `initial_names` are those of the environment every shell is started with.
     pub(crate) fn fresh(initial_names: Vec<String>) -> Self {
-        Self { cwd: HOME_DIRECTORY.to_owned(), restore: Vec::new(), initial_names }
+        let variables = initial_names.into_iter().map(|name| (name, Vec::new())).collect();
+        let baseline = Baseline { variables, lines: BTreeSet::new() };
+        Self { cwd: HOME_DIRECTORY.to_owned(), restore: Vec::new(), baseline }
+    }
+
+    /// Takes the snapshot of a bash that ran nothing.
+    pub(crate) fn learn_baseline(&mut self, snapshot: &[u8]) {
+        let Some(sections) = sections(snapshot) else { return };
+        let [_, _, variables, switches, _, _, options] = sections.as_slice() else { return };
+        let Some(records) = declarations(variables) else { return };
+        self.baseline = Baseline {
+            variables: records
+                .into_iter()
+                .filter(|record| !is_internal(record.name))
+                .map(|record| (record.name.to_owned(), record.text.to_vec()))
+                .collect(),
+            lines: lines(switches).chain(lines(options)).map(<[u8]>::to_vec).collect(),
+        };
     }
 
     pub(crate) fn forget(&mut self) {
@@ -131,10 +156,7 @@ impl ShellState {
 
     /// Takes over a snapshot. Returns notes for the reader; an incomplete snapshot changes nothing.
     pub(crate) fn adopt(&mut self, shell: Shell, snapshot: &[u8]) -> Vec<String> {
-        let Some(snapshot) = snapshot.strip_suffix(END_MARK).and_then(|rest| rest.strip_suffix(b"\0")) else {
-            return Vec::new();
-        };
-        let sections: Vec<&[u8]> = snapshot.split(|byte| *byte == 0).collect();
+        let Some(sections) = sections(snapshot) else { return Vec::new() };
         let mut notes = Vec::new();
         let restore = match (shell, sections.as_slice()) {
             (Shell::Bash, [_, _, variables, switches, functions, aliases, options]) => {
@@ -173,15 +195,13 @@ impl ShellState {
         let records = declarations(variables)?;
         let mut restore = self.unset_missing(records.iter().map(|record| record.name));
         // Switches first: `extglob` changes how functions are read. Aliases last: functions are already expanded.
-        let (late, early): (Vec<&[u8]>, Vec<&[u8]>) = switches
-            .split_inclusive(|byte| *byte == b'\n')
-            .partition(|line| line.ends_with(b" expand_aliases\n"));
+        let is_changed = |line: &&[u8]| !self.baseline.lines.contains(*line);
+        let (late, early): (Vec<&[u8]>, Vec<&[u8]>) =
+            lines(switches).filter(is_changed).partition(|line| line.ends_with(b" expand_aliases\n"));
         early.iter().for_each(|line| restore.extend_from_slice(line));
         for record in records {
-            if INTERNAL_VARIABLES.contains(&record.name)
-                || record.name == "_"
-                || record.name.starts_with("__gaia_")
-            {
+            let is_known = self.baseline.variables.get(record.name).is_some_and(|text| text == record.text);
+            if is_known || is_internal(record.name) {
                 continue;
             }
             if record.text.len() > MAX_VARIABLE_BYTES {
@@ -193,7 +213,7 @@ impl ShellState {
         restore.extend_from_slice(functions);
         restore.extend_from_slice(aliases);
         late.iter().for_each(|line| restore.extend_from_slice(line));
-        for line in options.split_inclusive(|byte| *byte == b'\n') {
+        for line in lines(options).filter(is_changed) {
             let name = line.trim_ascii_end().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
             if !DROPPED_OPTIONS.iter().any(|option| option.as_bytes() == name) {
                 restore.extend_from_slice(line);
@@ -215,12 +235,27 @@ impl ShellState {
 
     fn unset_missing<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<u8> {
         let names: BTreeSet<&str> = names.collect();
-        self.initial_names
-            .iter()
+        self.baseline
+            .variables
+            .keys()
             .filter(|name| !names.contains(name.as_str()))
             .flat_map(|name| format!("unset -v {name}\n").into_bytes())
             .collect()
     }
+}
+
+/// The parts of a complete snapshot.
+fn sections(snapshot: &[u8]) -> Option<Vec<&[u8]>> {
+    let snapshot = snapshot.strip_suffix(END_MARK)?.strip_suffix(b"\0")?;
+    Some(snapshot.split(|byte| *byte == 0).collect())
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n')
+}
+
+fn is_internal(name: &str) -> bool {
+    INTERNAL_VARIABLES.contains(&name) || name == "_" || name.starts_with("__gaia_")
 }
 
 struct Declaration<'a> {
@@ -344,6 +379,21 @@ mod tests {
             restored(&state),
             "unset -v GONE\nshopt -u a\ndeclare -x PATH=\"/bin\"\ndeclare -- mine=\"1\"\nf () \n{ \n    :\n}\n\
              set -o pipefail\numask 0027\n"
+        );
+    }
+
+    #[test]
+    fn what_every_shell_has_is_not_restored_unless_it_changed() {
+        let mut state = ShellState::fresh(vec!["PATH".to_owned()]);
+        let before = "declare -x PATH=\"/bin\"\ndeclare -- IFS=\" \"\ndeclare -- PS4=\"+ \"\n";
+        state.learn_baseline(&snapshot(before, "set +o pipefail\nset +o noglob\numask 0022\n"));
+        state.adopt(Shell::Bash, &snapshot(before, "set +o pipefail\nset +o noglob\numask 0022\n"));
+        assert_eq!(restored(&state), "f () \n{ \n    :\n}\n");
+        let after = "declare -x PATH=\"/usr/bin\"\ndeclare -- PS4=\"+ \"\n";
+        state.adopt(Shell::Bash, &snapshot(after, "set -o pipefail\nset +o noglob\numask 0027\n"));
+        assert_eq!(
+            restored(&state),
+            "unset -v IFS\ndeclare -x PATH=\"/usr/bin\"\nf () \n{ \n    :\n}\nset -o pipefail\numask 0027\n"
         );
     }
 

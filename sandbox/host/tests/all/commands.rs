@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gaia_sandbox::{Command, Input};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{PLENTY, Run, sandbox, text_of};
+use crate::support::{PLENTY, Run, eventually, sandbox, text_of};
 
 #[tokio::test]
 async fn exit_codes_are_those_of_the_shell() {
@@ -156,9 +156,9 @@ async fn a_background_job_that_holds_the_pipe_does_not_delay_the_answer() {
         let output = sandbox.sh(text).await;
         assert!(started.elapsed() < Duration::from_secs(5), "`{text}` took {:?}", started.elapsed());
         assert!(text_of(&output).ends_with("started\n"), "{}", text_of(&output));
-        let names: Vec<&str> = output.background.iter().map(|process| process.name.as_str()).collect();
-        assert_eq!(names, ["sleep"], "`{text}`");
+        assert_eq!(output.background.len(), 1, "`{text}`: {output:?}");
     }
-    assert_eq!(sandbox.says("pgrep -c sleep").await, "3");
+    // The last one may still be on its way to becoming `sleep`.
+    eventually("all three go on", PLENTY, async || sandbox.says("pgrep -c sleep || true").await == "3").await;
     sandbox.close().await.unwrap();
 }
