@@ -86,12 +86,17 @@ async fn time_that_runs_out_in_the_middle_of_a_call_ends_the_call_and_keeps_the_
 
 #[tokio::test]
 async fn time_that_runs_out_while_the_model_thinks_leads_to_the_last_call() {
-    let task = TaskScript::new(QUESTION, [turn::submit("late").with_latency_ms(60_000)])
-        .forced_answer("FINAL ANSWER: blue");
+    let late = turn::submit("late").with_faults([Fault::Silent]);
+    let task = TaskScript::new(QUESTION, [late]).forced_answer("FINAL ANSWER: blue");
     let mut settings = settings();
     settings.sample_timeout = Duration::from_secs(1);
     let worked = work(Script::new().with(task), &[submit_server()], &settings).await;
-    assert_eq!((worked.outcome.stop, worked.answer()), (StopReason::TimeLimit, Some("blue")));
+    assert_eq!(
+        (worked.outcome.stop, worked.answer()),
+        (StopReason::TimeLimit, Some("blue")),
+        "{:?}",
+        worked.outcome
+    );
     worked.close().await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gaia_agent::tools::{CallOrder, ServerSpec, TransportSpec};
+use gaia_agent::tools::{CallOrder, ServerSpec, TransportSpec, is_plain_variable};
 
 use super::ServerConfig;
 use super::check::path;
@@ -28,10 +28,6 @@ enum Kept<'a> {
     /// Arguments and addresses: variables whose names look like secrets.
     Plain,
 }
-
-/// Variables that everybody has and that are in half of all outputs.
-const COMMON_VARIABLES: &[&str] =
-    &["GAIA_CONFIG_DIR", "HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 impl Resolver<'_> {
     pub(super) fn servers(&mut self, config: &Config) -> Vec<ServerSpec> {
@@ -177,7 +173,7 @@ impl Resolver<'_> {
     }
 
     fn keep(&mut self, variable: &str, value: &str) {
-        if !COMMON_VARIABLES.contains(&variable) {
+        if !is_plain_variable(variable) {
             self.secrets.insert(value);
         }
     }

@@ -2,7 +2,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::spec::without_secrets;
-use super::{Notice, NoticeSink, ServerSpec, TransportSpec};
+use super::{Notice, NoticeSink, ServerSpec, TransportSpec, is_plain_variable};
 use crate::event::NoticeLevel;
 
 /// Characters of one notice: a line of a log, not a document.
@@ -86,7 +86,10 @@ impl Reporter {
 fn secrets(transport: &TransportSpec) -> Vec<String> {
     let mut found: Vec<String> = match transport {
         TransportSpec::Stdio { env, .. } => {
-            env.values().filter(|value| value.len() >= SHORTEST_ENV_SECRET_BYTES).cloned().collect()
+            let secret = env
+                .iter()
+                .filter(|(name, value)| value.len() >= SHORTEST_ENV_SECRET_BYTES && !is_plain_variable(name));
+            secret.map(|(_, value)| value.clone()).collect()
         }
         TransportSpec::Http { url, headers, bearer_token } => {
             let mut found: Vec<String> = headers.values().chain(bearer_token).cloned().collect();

@@ -43,6 +43,28 @@ pub enum TransportSpec {
     },
 }
 
+/// Whether a variable of this name says where or how, and so is no secret: errors that name a place are of no use
+/// with the place hidden. Names that are not known are secrets.
+pub fn is_plain_variable(name: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "DOCKER_HOST",
+        "DOCKER_CONTEXT",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "LOGNAME",
+        "PATH",
+        "PWD",
+        "SHELL",
+        "TERM",
+        "TZ",
+        "USER",
+    ];
+    const ENDINGS: [&str; 10] =
+        ["_DIR", "_FILE", "_HOME", "_IMAGE", "_LEVEL", "_MODE", "_PATH", "_PORT", "_VERIFY", "_VERSION"];
+    NAMES.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending)) || name == "TMPDIR"
+}
+
 /// How the calls of one turn run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOrder {
