@@ -100,6 +100,9 @@ async fn powers_are_dropped() {
     ] {
         assert_ne!(sandbox.sh(text).await.exit_code, 0, "`{text}`");
     }
+    let sacrificed =
+        sandbox.says("cat /proc/self/oom_score_adj; awk '/Seccomp:/ {print $2}' /proc/self/status").await;
+    assert_eq!(sacrificed, "1000\n2", "the kernel shall kill commands, not PID 1, and filter system calls");
     assert_eq!(sandbox.says("awk '/NoNewPrivs/ {print $2}' /proc/self/status").await, "1");
     assert_eq!(
         sandbox.says("useradd someone && chown someone /workspace && su someone -c 'id -un'").await,
