@@ -125,7 +125,7 @@ async fn attempt(
     cancel: &CancellationToken,
 ) -> (Outcome, SampleTiming) {
     let started = Instant::now();
-    let staged = match Staged::of(sample) {
+    let staged = match Staged::of(&context.run_id, sample) {
         Ok(staged) => staged,
         Err(error) => {
             let message = format!("failed to stage the attachment of task `{}`: {error}", sample.task_id);
@@ -177,7 +177,10 @@ fn timing(wall: Duration, sandbox: Duration, task: Timing) -> SampleTiming {
     let (wall, sandbox) = (wall.as_secs_f64(), sandbox.as_secs_f64());
     // Tools that ran at the same time count once each, so the parts can exceed the whole.
     let overhead = (wall - sandbox - task.model - task.tool).max(0.0);
-    SampleTiming { wall, model: task.model, tool: task.tool, sandbox, overhead }
+    // Whole microseconds: what is below is noise of the arithmetic.
+    let [wall, model, tool, sandbox, overhead] =
+        [wall, task.model, task.tool, sandbox, overhead].map(|seconds| (seconds * 1e6).round() / 1e6);
+    SampleTiming { wall, model, tool, sandbox, overhead }
 }
 
 /// The outcome of an attempt that ended before the loop began, with its events.
@@ -234,8 +237,8 @@ struct Staged {
 }
 
 impl Staged {
-    fn of(sample: &Sample) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("gaia-files-").tempdir()?;
+    fn of(run_id: &str, sample: &Sample) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix(&staged_prefix(run_id)).tempdir()?;
         // The outer folder is private to this user; the inner one is mounted, and read there by any user.
         let files = folder.path().join("files");
         fs_err::create_dir(&files)?;
@@ -253,6 +256,22 @@ impl Staged {
             tracing::warn!("failed to remove staged files: {error}");
         }
     }
+}
+
+fn staged_prefix(run_id: &str) -> String {
+    format!("gaia-files-{run_id}-")
+}
+
+/// Removes staged folders that a killed session of the run left. The caller holds the run's lock.
+pub fn remove_staged_leftovers(run_id: &str) -> io::Result<()> {
+    let prefix = staged_prefix(run_id);
+    for entry in fs_err::read_dir(std::env::temp_dir())? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            fs_err::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

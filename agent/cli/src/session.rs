@@ -16,7 +16,7 @@ use crate::exit_code::{self, CommandResult};
 use crate::preflight::Ready;
 use crate::progress::Progress;
 use crate::report::{Figures, results_table, write_files};
-use crate::sample::SampleContext;
+use crate::sample::{SampleContext, remove_staged_leftovers};
 use crate::signals::Interrupt;
 use crate::store::{RunDirectory, RunRecord, Session};
 use crate::work::{OnError, Pending, Spent, StopRules, Stopped, work_through};
@@ -50,6 +50,10 @@ pub async fn work_on_run(
     record.ended = None;
     run.write_record(record)?;
 
+    // A crash of the last session is the only thing that leaves any.
+    if let Err(error) = remove_staged_leftovers(&record.id) {
+        tracing::warn!("failed to remove staged files of an earlier session: {error}");
+    }
     let (pending, spent) = missing(run, record, dataset)?;
     let requested = record.dataset.samples.len() * record.epochs as usize;
     let progress = Arc::new(Progress::new(console.clone(), requested - pending.len(), requested));
