@@ -27,4 +27,4 @@ pub use notice::{Notice, NoticeSink};
 pub use output::{CallFailure, ToolOutput};
 pub use result::{Bounded, DEFAULT_RESULT_BYTES, bound};
 pub use server::{Server, ServerInfo, ServerTool, StartError, ToolAnnotations};
-pub use spec::{CallOrder, Protocol, Scope, ServerSpec, TransportSpec};
+pub use spec::{CallOrder, Protocol, Scope, ServerSpec, TransportSpec, is_plain_variable};
