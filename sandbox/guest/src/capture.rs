@@ -1,5 +1,6 @@
 //! A command's output: counted, its first and last bytes kept, the whole written to a bounded file.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,6 +12,9 @@ pub(crate) const HEAD_BYTES: usize = 8 << 10;
 
 /// Bytes kept of the end: the other half.
 pub(crate) const TAIL_BYTES: usize = 8 << 10;
+
+/// Bytes of all spill files of a sandbox: the container's disk is the host's.
+const MAX_ALL_SPILL_BYTES: u64 = 512 << 20;
 
 /// Bytes of the last line told in progress reports.
 const LAST_LINE_BYTES: usize = 256;
@@ -151,6 +155,31 @@ fn create_spill(number: u32) -> Option<(File, String)> {
         }
     }
     None
+}
+
+/// The spill files of all commands so far, which together are bounded too.
+#[derive(Default)]
+pub(crate) struct SpillFiles {
+    files: VecDeque<(String, u64)>,
+    total: u64,
+}
+
+impl SpillFiles {
+    /// Notes the file of a command that has ended and removes the oldest ones that no longer fit.
+    pub(crate) fn add(&mut self, path: &str, bytes: u64) {
+        if path.is_empty() {
+            return;
+        }
+        self.files.push_back((path.to_owned(), bytes));
+        self.total += bytes;
+        while self.total > MAX_ALL_SPILL_BYTES
+            && self.files.len() > 1
+            && let Some((path, bytes)) = self.files.pop_front()
+        {
+            let _ = std::fs::remove_file(path);
+            self.total -= bytes;
+        }
+    }
 }
 
 fn count_newlines(bytes: &[u8]) -> u64 {

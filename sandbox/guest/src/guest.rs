@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use gaia_sandbox_protocol::{GuestFrame, HostFrame, PROTOCOL_VERSION, Shell};
 
+use crate::capture::SpillFiles;
 use crate::job::{Job, KillStep};
 use crate::link::{Broken, Link};
 use crate::memory::KillCounter;
@@ -51,6 +52,7 @@ pub(crate) struct Guest {
     process_limit: ProcessLimit,
     spill_bytes: u64,
     spill_number: u32,
+    spill_files: SpillFiles,
     lease: Option<Duration>,
     last_heard: Instant,
     buffer: Vec<u8>,
@@ -96,6 +98,7 @@ impl Guest {
             process_limit: ProcessLimit::open(),
             spill_bytes: 0,
             spill_number: 0,
+            spill_files: SpillFiles::default(),
             lease: None,
             last_heard: Instant::now(),
             buffer: vec![0; BUFFER_BYTES],
@@ -288,6 +291,13 @@ impl Guest {
         }
         if is_hopeless {
             self.kill_everything();
+            for job in self.jobs.iter_mut().filter(|job| !job.is_answered) {
+                job.notes.push(
+                    "a command's processes multiplied faster than they could be killed, so everything that ran in \
+                     the sandbox was killed"
+                        .to_owned(),
+                );
+            }
         }
         Ok(())
     }

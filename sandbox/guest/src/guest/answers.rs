@@ -69,6 +69,7 @@ impl Guest {
             job.notes.push("the disk is full: the middle of the output was not kept".to_owned());
         }
         let (spill_path, spilled_bytes) = job.capture.spilled();
+        self.spill_files.add(&spill_path, spilled_bytes);
         let exit = Exit {
             exit_code,
             signal,

@@ -52,6 +52,19 @@ fn resident_kilobytes() -> u64 {
 }
 
 #[tokio::test]
+async fn old_spill_files_make_room_for_new_ones() {
+    let sandbox = sandbox().await;
+    let mut paths = Vec::new();
+    for _ in 0..9 {
+        let output = sandbox.sh("head -c 70000000 /dev/zero").await;
+        paths.push(output.spill_path.unwrap());
+    }
+    let kept = sandbox.says("ls -tr /workspace/.out/*").await;
+    assert_eq!(kept.lines().collect::<Vec<_>>(), paths[1..]);
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn nothing_is_lost_at_the_boundaries() {
     let sandbox = sandbox().await;
     for size in [KEPT - 1, KEPT, KEPT + 1, 2 * KEPT - 1, 2 * KEPT, 2 * KEPT + 1, 3 * KEPT] {
