@@ -3,28 +3,34 @@
 mod args;
 mod describe;
 mod files;
+mod jobs;
+mod picture;
 mod places;
 mod render;
 mod slot;
 mod tasks;
 mod terminal;
 mod tools;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use gaia_sandbox::{Command, Engine, EngineError, Input, Sandbox, SandboxOptions};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::args::BashArgs;
+use self::jobs::{LongCall, Work};
 use self::places::Places;
 use self::render::Circumstances;
-use self::slot::{Blueprint, SlotError};
+use self::slot::{Blueprint, Place, SlotError};
+use self::view::{View, Viewer};
 use crate::arguments::{ArgumentError, Arguments};
 use crate::serve::{ServeError, Start};
 use crate::toolset::{
-    Address, Addressing, Call, Caller, Identity, Removal, SessionId, Status, Toolset, failure,
+    Address, Addressing, Call, Caller, Heartbeat, Identity, Removal, SessionId, Status, Toolset, failure,
 };
 
 /// The longest a command may run: what Claude Code allows, and every host's own limit can be set above it.
@@ -40,6 +46,9 @@ pub struct Bash {
     places: Arc<Places>,
     default_timeout: Duration,
     memory_bytes: u64,
+    /// How long a client without progress is kept waiting; `None` for as long as it takes.
+    answer_within: Option<Duration>,
+    viewer: Viewer,
 }
 
 /// Connects to Docker and checks the image before anything is served; the first container starts in the background.
@@ -72,7 +81,14 @@ pub async fn start(args: BashArgs) -> Result<Start<Bash>, ServeError> {
     }
     tokio::spawn(reap(engine));
     tokio::spawn(Arc::clone(&places).end_idle());
-    Ok(Start::Serve(Bash { tools, places, default_timeout: args.default_timeout(), memory_bytes }))
+    Ok(Start::Serve(Bash {
+        tools,
+        places,
+        default_timeout: args.default_timeout(),
+        memory_bytes,
+        answer_within: args.answer_within(),
+        viewer: Viewer::default(),
+    }))
 }
 
 fn environment(error: EngineError) -> ServeError {
@@ -167,7 +183,8 @@ struct BashCall {
     command: String,
     /// `None` when the call does not say.
     timeout: Option<Duration>,
-    input: Input,
+    /// `None` when the call gives none.
+    input: Option<Vec<u8>>,
     restart: bool,
     run_in_background: bool,
 }
@@ -187,10 +204,7 @@ impl BashCall {
                 "`command` is empty; give a shell command, or set `restart` for a fresh shell".to_owned(),
             ));
         }
-        let input = match arguments.text("stdin")? {
-            Some(text) => Input::Bytes(text.into_bytes()),
-            None => Input::Empty,
-        };
+        let input = arguments.text("stdin")?.map(String::into_bytes);
         let timeout = arguments.seconds("timeout", MAX_TIMEOUT)?;
         let run_in_background = arguments.flag("run_in_background")?.unwrap_or(false);
         Ok(Self { command, timeout, input, restart, run_in_background })
@@ -210,15 +224,63 @@ impl Bash {
         }
         if run_in_background {
             let timeout = timeout.unwrap_or(tasks::DEFAULT_TASK_TIMEOUT);
+            // For bash_input, which may come or not.
+            let input = input.map_or(Input::Open, Input::Bytes);
             let task = sandbox.start_task(Command { text: command, timeout, input });
             let id = place.unless_closed(task).await??;
-            return Ok(tasks::started(id, place.take_reset()));
+            return Ok(tasks::started(place.jobs().add(Work::Task(id)), place.take_reset()));
         }
         let timeout = timeout.unwrap_or(self.default_timeout);
+        let command = Command { text: command, timeout, input: input.map_or(Input::Empty, Input::Bytes) };
+        if let (Heartbeat::Silent, Some(patience)) = (call.heartbeat, self.answer_within) {
+            return self.run_with_patience(place, command, call, patience).await;
+        }
         let status = call.status.clone();
-        let command = Command { text: command, timeout, input };
         let run = sandbox.run(command, |progress| show(&status, &progress), &call.cancel);
         let output = place.unless_closed(run).await??;
+        let reset = place.take_reset();
+        Ok(render::output(&output, &Circumstances { timeout, memory_bytes: self.memory_bytes, reset }))
+    }
+
+    /// Runs a command for a client that gives up on a silent call: after `patience` the call is answered and the
+    /// command goes on as a task.
+    async fn run_with_patience(
+        &self,
+        place: Place,
+        command: Command,
+        call: &Call,
+        patience: Duration,
+    ) -> Result<CallToolResult, ToolError> {
+        let timeout = command.timeout;
+        let place = Arc::new(place);
+        let cancel = CancellationToken::new();
+        // A call that is dropped takes its command along.
+        let ends_with_call = cancel.clone().drop_guard();
+        let (ending_to, ending) = watch::channel(None);
+        let long = LongCall { status: call.status.clone(), timeout, cancel: cancel.clone(), ending };
+        let (running_in, status) = (Arc::clone(&place), call.status.clone());
+        tokio::spawn(async move {
+            let run = running_in.sandbox().run(command, |progress| show(&status, &progress), &cancel);
+            let ending = match running_in.unless_closed(run).await {
+                Ok(ran) => ran.map(Arc::new).map_err(|error| error.to_string()),
+                Err(closed) => Err(closed.to_string()),
+            };
+            ending_to.send_replace(Some(ending));
+        });
+        let ending = tokio::select! {
+            biased;
+            ending = long.ended() => ending,
+            () = call.cancel.cancelled() => {
+                long.cancel.cancel();
+                long.ended().await
+            }
+            () = tokio::time::sleep(patience) => {
+                ends_with_call.disarm();
+                let number = place.jobs().add(Work::Call(long));
+                return Ok(tasks::handed_over(number, patience, place.take_reset()));
+            }
+        };
+        let output = ending.map_err(ToolError::Text)?;
         let reset = place.take_reset();
         Ok(render::output(&output, &Circumstances { timeout, memory_bytes: self.memory_bytes, reset }))
     }
@@ -233,10 +295,12 @@ impl Bash {
         let place = self.places.enter(&call.caller, &call.cancel).await?;
         let work = async {
             match tool {
-                tools::BASH_OUTPUT => tasks::Read::new(arguments)?.run(&place).await,
+                tools::BASH_OUTPUT => tasks::Read::new(arguments)?.run(&place, self.memory_bytes).await,
+                tools::BASH_INPUT => tasks::write(arguments, &place).await,
                 tools::KILL_SHELL => tasks::kill(arguments, &place).await,
                 tools::READ_FILE => files::Read::new(arguments)?.run(&place).await,
                 tools::WRITE_FILE => files::write(arguments, &place).await,
+                tools::VIEW_IMAGE => View::new(arguments)?.run(&place, &self.viewer).await,
                 other => Err(ToolError::Text(format!("the tool `{other}` does not exist"))),
             }
         };
@@ -267,7 +331,7 @@ mod tests {
     #[test]
     fn the_defaults_are_no_input_and_the_foreground() {
         let call = parse(json!({ "command": "ls" })).ok().unwrap();
-        assert_eq!((call.command.as_str(), call.timeout, call.input), ("ls", None, Input::Empty));
+        assert_eq!((call.command.as_str(), call.timeout, call.input), ("ls", None, None));
         assert_eq!((call.restart, call.run_in_background), (false, false));
     }
 

@@ -15,7 +15,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::toolset::{Address, Call, Caller, SessionId, Status, Toolset, failure};
+use crate::toolset::{Address, Bearer, Call, Caller, Heartbeat, SessionId, Status, Toolset, failure};
 
 /// Time between progress notifications: well below the 60 s after which clients give up (the TypeScript SDK's
 /// default), and rare enough to cost nothing.
@@ -54,7 +54,11 @@ impl<T: Toolset> Handler<T> {
             return Caller::Address(address.clone());
         }
         // Only 2026-07-28 puts the version into each request, and only it has no sessions.
-        if context.meta.protocol_version().is_some() { Caller::Anonymous } else { Caller::Session(session) }
+        if context.meta.protocol_version().is_none() {
+            return Caller::Session(session);
+        }
+        let bearer = parts.and_then(|parts| parts.extensions.get::<Bearer>());
+        bearer.map_or(Caller::Anonymous, |bearer| Caller::Bearer(bearer.clone()))
     }
 }
 
@@ -99,7 +103,16 @@ impl<T: Toolset> ServerHandler for Handler<T> {
             return Err(ErrorData::invalid_params(text, None));
         }
         let status = Status::default();
-        let call = Call { caller: self.caller(&context), cancel: context.ct.clone(), status: status.clone() };
+        let heartbeat = match context.meta.get_progress_token() {
+            Some(_) => Heartbeat::Sent,
+            None => Heartbeat::Silent,
+        };
+        let call = Call {
+            caller: self.caller(&context),
+            cancel: context.ct.clone(),
+            status: status.clone(),
+            heartbeat,
+        };
         let arguments = request.arguments.unwrap_or_default();
         let work = AssertUnwindSafe(self.toolset.call(name, arguments, call)).catch_unwind();
         let result = tokio::select! {

@@ -2,6 +2,7 @@
 
 mod guard;
 mod http;
+mod oversized;
 mod stdio;
 
 use std::future::Future;
@@ -37,7 +38,8 @@ pub struct ServeArgs {
     #[arg(long, requires = "http")]
     pub allow_remote: bool,
 
-    /// Environment variable that holds the bearer token every HTTP request must carry
+    /// Environment variable that holds the bearer token every HTTP request must carry, or several with spaces between
+    /// them, one for each client
     #[arg(long, value_name = "NAME", requires = "http")]
     pub token_env: Option<String>,
 

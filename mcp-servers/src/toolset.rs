@@ -73,6 +73,16 @@ pub struct Call {
     /// Cancelled when the client cancels, disconnects or closes stdin, and when the server stops.
     pub cancel: CancellationToken,
     pub status: Status,
+    pub heartbeat: Heartbeat,
+}
+
+/// Whether the client hears of a call before its end. One that does not gives up after a minute (the TypeScript SDK's
+/// default).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heartbeat {
+    /// It asked for progress, and gets it.
+    Sent,
+    Silent,
 }
 
 /// Who calls, as far as state is concerned.
@@ -84,7 +94,9 @@ pub enum Caller {
     Session(SessionId),
     /// A client that named its state in the URL.
     Address(Address),
-    /// A client of 2026-07-28 on the shared URL: nothing ties its requests together.
+    /// A client of 2026-07-28 that named its state by its bearer token.
+    Bearer(Bearer),
+    /// A client of 2026-07-28 on the shared URL without a token: nothing ties its requests together.
     Anonymous,
 }
 
@@ -114,6 +126,32 @@ impl Address {
 impl fmt::Debug for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Address(…)")
+    }
+}
+
+/// The bearer token of a request, as a name. Its text is a secret.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Bearer(String);
+
+/// A key kept for each client must be small.
+const MAX_BEARER_CHARS: usize = 512;
+
+impl Bearer {
+    /// A token that the server itself asked for.
+    pub fn verified(token: &str) -> Self {
+        Self(token.to_owned())
+    }
+
+    /// A token that the client made up; `None` when others could guess it.
+    pub fn unguessable(token: &str) -> Option<Self> {
+        let fits = (MIN_ADDRESS_CHARS..=MAX_BEARER_CHARS).contains(&token.len());
+        fits.then(|| Self(token.to_owned()))
+    }
+}
+
+impl fmt::Debug for Bearer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Bearer(…)")
     }
 }
 

@@ -10,6 +10,9 @@ use gaia_sandbox::{Labels, Limits, Network, SandboxOptions};
 use super::MAX_TIMEOUT;
 use crate::serve::{ServeArgs, ServeError};
 
+/// Small enough to fetch, with bash, Python and the tools that a model reaches for first.
+const DEFAULT_IMAGE: &str = "python:3.11";
+
 /// MCP server that runs shell commands in a Docker container
 ///
 /// Exit codes: 0 the client is gone or a signal came; 2 wrong command line; 4 no Docker or no image; 1 anything else.
@@ -17,7 +20,7 @@ use crate::serve::{ServeArgs, ServeError};
 #[command(version)]
 pub struct BashArgs {
     /// Image the container is made from; it must be present
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", default_value = DEFAULT_IMAGE)]
     pub image: String,
 
     /// Network of the container
@@ -64,6 +67,10 @@ pub struct BashArgs {
     /// Seconds after which a container that nobody uses is removed, over HTTP
     #[arg(long, value_name = "N", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_timeout_sec: u64,
+
+    /// Seconds after which a call of a client that takes no progress is answered with a task id; 0 for never
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(..=MAX_TIMEOUT.as_secs()))]
+    pub answer_within_sec: u64,
 
     /// Start one container, run `true` in it, remove it, and end
     #[arg(long)]
@@ -132,6 +139,10 @@ impl BashArgs {
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         // On stdio the container lives as long as its one client.
         self.serve.http.map(|_address| Duration::from_secs(self.idle_timeout_sec))
+    }
+
+    pub(super) fn answer_within(&self) -> Option<Duration> {
+        (self.answer_within_sec > 0).then(|| Duration::from_secs(self.answer_within_sec))
     }
 
     pub(super) fn max_containers(&self) -> usize {

@@ -70,6 +70,7 @@ impl Read {
         let rest = if complete { String::new() } else { format!(" · more with offset {}", last_line + 1) };
         text.push_str(&format!("[lines {first_line} to {last_line} · {file_bytes} bytes in all{rest}]"));
         let facts = json!({
+            "output": text,
             "file_bytes": file_bytes,
             "first_line": first_line,
             "last_line": last_line,
@@ -130,7 +131,7 @@ pub(super) async fn write(arguments: JsonObject, place: &Place) -> Result<CallTo
     Ok(success(text, json!({ "bytes": content.len() })))
 }
 
-fn path(arguments: &Arguments) -> Result<String, ToolError> {
+pub(super) fn path(arguments: &Arguments) -> Result<String, ToolError> {
     let path = arguments.required_text("path")?;
     if path.is_empty() || path.contains('\0') {
         return Err(ToolError::Text(

@@ -1,7 +1,7 @@
 //! Which container belongs to whom.
 //!
 //! Handlers cannot hold it: rmcp makes a new one for each request of a client without sessions. On stdio the process
-//! owns one container; over HTTP a session (up to 2025-11-25) or the id in the URL does.
+//! owns one container; over HTTP a session (up to 2025-11-25), the id in the URL or the bearer token does.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gaia_sandbox::{Output, TaskId};
+use gaia_sandbox::Output;
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value, json};
 
@@ -24,6 +24,13 @@ pub(super) struct Circumstances {
 
 /// A non-zero exit code is a normal result: the tool did what it was asked.
 pub(super) fn output(output: &Output, circumstances: &Circumstances) -> CallToolResult {
+    let text = text(output, circumstances);
+    let facts = structured(&text, output, circumstances.reset.is_some());
+    success(text, facts)
+}
+
+/// The output and the status line.
+pub(super) fn text(output: &Output, circumstances: &Circumstances) -> String {
     let mut text = reset_line(circumstances.reset.as_deref());
     text.push_str(&body(output));
     if !text.ends_with('\n') {
@@ -33,19 +40,21 @@ pub(super) fn output(output: &Output, circumstances: &Circumstances) -> CallTool
         text.push_str(&format!("[note: {note}]\n"));
     }
     text.push_str(&status_line(output, circumstances));
-    success(text, structured(output, circumstances.reset.is_some()))
+    text
 }
 
 /// The result of `restart` without a command.
 pub(super) fn restarted(reset: Option<String>) -> CallToolResult {
     let mut text = reset_line(reset.as_deref());
     text.push_str("[shell restarted; files are kept, directory and variables are reset]");
-    success(text, without_output(reset.is_some(), None))
+    let facts = without_output(&text, reset.is_some(), None);
+    success(text, facts)
 }
 
 /// The facts of a call that ran nothing to its end.
-pub(super) fn without_output(reset: bool, task: Option<TaskId>) -> Value {
+pub(super) fn without_output(text: &str, reset: bool, task: Option<u64>) -> Value {
     let mut facts = json!({
+        "output": text,
         "timed_out": false,
         "oom_killed": false,
         "sandbox_reset": reset,
@@ -54,8 +63,8 @@ pub(super) fn without_output(reset: bool, task: Option<TaskId>) -> Value {
         "truncated": false,
         "background": [],
     });
-    if let Some(TaskId(id)) = task {
-        facts["task_id"] = json!(id);
+    if let Some(task) = task {
+        facts["task_id"] = json!(task);
     }
     facts
 }
@@ -227,8 +236,10 @@ fn background(output: &Output) -> Vec<String> {
     output.background.iter().map(|process| format!("{} {}", process.pid, process.name)).collect()
 }
 
-fn structured(output: &Output, reset: bool) -> Value {
+/// With the text as well: some hosts (Claude Code among them) show a model the structured content and nothing else.
+fn structured(text: &str, output: &Output, reset: bool) -> Value {
     let mut facts = Map::new();
+    facts.insert("output".to_owned(), json!(text));
     facts.insert("exit_code".to_owned(), json!(output.exit_code));
     if let Some(signal) = output.signal {
         facts.insert("signal".to_owned(), json!(signal_name(signal)));

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::tasks::Cursors;
+use super::jobs::Jobs;
 
 /// What every container of a server is made from.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(super) enum SlotError {
     )]
     Full(usize),
     #[error(
-        "this client has no sandbox: it keeps no session (protocol 2026-07-28), so the URL must name one; connect to \
-         {0} in place of /mcp (this id was made for you; any unguessable one will do)"
+        "this client has no sandbox: it keeps no session (protocol 2026-07-28), so the URL or a bearer token must name one; \
+         connect to {0} in place of /mcp (this id was made for you; any unguessable one will do)"
     )]
     Unaddressed(String),
     #[error("{0}")]
@@ -60,10 +60,10 @@ enum State {
     Closed,
 }
 
-/// A container and what its one client has read of it.
+/// A container and what its one client has started in it.
 struct Container {
     sandbox: Sandbox,
-    cursors: Cursors,
+    jobs: Jobs,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +172,7 @@ impl Slot {
                 };
                 match started {
                     Ok(Ok(sandbox)) => {
-                        let container = Container { sandbox, cursors: Cursors::default() };
+                        let container = Container { sandbox, jobs: Jobs::default() };
                         *state = State::Running(Box::new(container), permit);
                     }
                     Ok(Err(error)) => return Err(SlotError::Start(error.to_string())),
@@ -265,8 +265,8 @@ impl Place {
         &self.container.sandbox
     }
 
-    pub(super) fn cursors(&self) -> &Cursors {
-        &self.container.cursors
+    pub(super) fn jobs(&self) -> &Jobs {
+        &self.container.jobs
     }
 
     /// The result of `work`, unless the container is removed meanwhile; then `work` is dropped, which ends it.

@@ -1,15 +1,15 @@
-//! Commands that run on while the model does something else.
+//! The tools for commands that run on while the model does something else.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gaia_sandbox::{Output, TaskId, TaskState};
 use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::json;
 
+use super::jobs::{Job, LongCall, Work};
+use super::render::{self, Circumstances};
 use super::slot::Place;
-use super::{ToolError, render, terminal};
+use super::{ToolError, terminal};
 use crate::arguments::Arguments;
 use crate::toolset::success;
 
@@ -20,31 +20,32 @@ const MAX_OUTPUT_BYTES: u64 = 16 * 1024;
 /// The longest wait for output: below the 60 s after which clients give up.
 const MAX_WAIT_SECONDS: u64 = 50;
 
-/// Up to where each task's output has been read by this client.
-#[derive(Debug, Default)]
-pub(super) struct Cursors(Mutex<HashMap<TaskId, u64>>);
-
-impl Cursors {
-    fn get(&self, id: TaskId) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied().unwrap_or(0)
-    }
-
-    fn set(&self, id: TaskId, offset: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, offset);
-    }
-}
-
-pub(super) fn started(id: TaskId, reset: Option<String>) -> CallToolResult {
+/// The answer to `run_in_background`.
+pub(super) fn started(number: u64, reset: Option<String>) -> CallToolResult {
     let text = format!(
-        "{}[task {id} runs in the background; read its output with bash_output, end it with kill_shell]",
+        "{}[task {number} runs in the background; read its output with bash_output, write to it with bash_input, end it \
+         with kill_shell]",
         render::reset_line(reset.as_deref())
     );
-    success(text, render::without_output(reset.is_some(), Some(id)))
+    let facts = render::without_output(&text, reset.is_some(), Some(number));
+    success(text, facts)
+}
+
+/// The answer to a call whose client would have given up on it.
+pub(super) fn handed_over(number: u64, after: Duration, reset: Option<String>) -> CallToolResult {
+    let text = format!(
+        "{}[still running after {} s, now as task {number}; call bash_output with this task_id and a wait for the \
+         result, or kill_shell to end it]",
+        render::reset_line(reset.as_deref()),
+        after.as_secs()
+    );
+    let facts = render::without_output(&text, reset.is_some(), Some(number));
+    success(text, facts)
 }
 
 /// The arguments of `bash_output`, checked.
 pub(super) struct Read {
-    id: TaskId,
+    number: u64,
     wait: Duration,
     offset: Option<u64>,
 }
@@ -53,15 +54,23 @@ impl Read {
     pub(super) fn new(arguments: JsonObject) -> Result<Self, ToolError> {
         let arguments = Arguments::new(arguments, &["task_id", "wait", "offset"])?;
         Ok(Self {
-            id: task_id(&arguments)?,
+            number: number(&arguments)?,
             wait: Duration::from_secs(arguments.integer("wait", 0..=MAX_WAIT_SECONDS)?.unwrap_or(0)),
             offset: arguments.integer("offset", 0..=u64::MAX)?,
         })
     }
 
-    pub(super) async fn run(self, place: &Place) -> Result<CallToolResult, ToolError> {
-        let Self { id, wait, offset } = self;
-        let offset = offset.unwrap_or_else(|| place.cursors().get(id));
+    pub(super) async fn run(self, place: &Place, memory_bytes: u64) -> Result<CallToolResult, ToolError> {
+        let job = place.jobs().get(self.number)?;
+        match &job.work {
+            Work::Task(id) => self.read_task(place, &job, *id).await,
+            Work::Call(call) => self.read_call(call, memory_bytes).await,
+        }
+    }
+
+    async fn read_task(self, place: &Place, job: &Job, id: TaskId) -> Result<CallToolResult, ToolError> {
+        let Self { number, wait, offset } = self;
+        let offset = offset.unwrap_or_else(|| job.cursor());
         let mut output = place.sandbox().task_output(id, offset, MAX_OUTPUT_BYTES, wait).await?;
         let running = output.state == TaskState::Running;
         let more = output.next_offset < output.total_bytes;
@@ -71,7 +80,7 @@ impl Read {
             output.next_offset -= (output.bytes.len() - whole) as u64;
             output.bytes.truncate(whole);
         }
-        place.cursors().set(id, output.next_offset);
+        job.move_cursor(output.next_offset);
         let mut text = if output.bytes.is_empty() {
             "(no new output)".to_owned()
         } else if terminal::is_binary(&output.bytes) {
@@ -87,29 +96,93 @@ impl Read {
             left => format!(" · {left} bytes more, call again"),
         };
         let mut facts = json!({
-            "task_id": id.0,
+            "task_id": number,
             "running": running,
             "next_offset": output.next_offset,
             "total_bytes": output.total_bytes,
         });
         match output.state {
-            TaskState::Running => text.push_str(&format!("[task {id} is running{more}]")),
+            TaskState::Running => text.push_str(&format!("[task {number} is running{more}]")),
             TaskState::Ended(ended) => {
-                text.push_str(&format!("[task {id} ended: {}{more}]", ending(&ended)));
+                text.push_str(&format!("[task {number} ended: {}{more}]", ending(&ended)));
                 facts["exit_code"] = json!(ended.exit_code);
             }
         }
+        facts["output"] = json!(text);
         Ok(success(text, facts))
     }
+
+    async fn read_call(self, call: &LongCall, memory_bytes: u64) -> Result<CallToolResult, ToolError> {
+        let number = self.number;
+        let mut facts = json!({ "task_id": number, "running": false, "next_offset": 0, "total_bytes": 0 });
+        let text = match tokio::time::timeout(self.wait, call.ended()).await {
+            Ok(Ok(output)) => {
+                facts["exit_code"] = json!(output.exit_code);
+                facts["next_offset"] = json!(output.total_bytes);
+                facts["total_bytes"] = json!(output.total_bytes);
+                let timeout = call.timeout;
+                render::text(&output, &Circumstances { timeout, memory_bytes, reset: None })
+            }
+            Ok(Err(reason)) => return Err(ToolError::Text(reason)),
+            Err(_elapsed) => {
+                facts["running"] = json!(true);
+                let status = call.status.get().map(|status| format!(": {status}")).unwrap_or_default();
+                format!("(its output comes when it ends)\n[task {number} is running{status}]")
+            }
+        };
+        facts["output"] = json!(text);
+        Ok(success(text, facts))
+    }
+}
+
+/// `bash_input`.
+pub(super) async fn write(arguments: JsonObject, place: &Place) -> Result<CallToolResult, ToolError> {
+    let arguments = Arguments::new(arguments, &["task_id", "chars", "eof"])?;
+    let number = number(&arguments)?;
+    let chars = arguments.text("chars")?.unwrap_or_default();
+    let eof = arguments.flag("eof")?.unwrap_or(false);
+    if chars.is_empty() && !eof {
+        return Err(ToolError::Text(
+            "`chars` is empty; give what to write (a line ends with \\n), or set `eof` to close the input"
+                .to_owned(),
+        ));
+    }
+    let job = place.jobs().get(number)?;
+    let Work::Task(id) = job.work else {
+        return Err(ToolError::Text(format!(
+            "task {number} takes no input: it was not started with run_in_background"
+        )));
+    };
+    if !chars.is_empty() {
+        place.sandbox().task_input(id, chars.as_bytes()).await?;
+    }
+    let mut closed = "";
+    if eof {
+        place.sandbox().close_task_input(id).await?;
+        closed = " and closed its input";
+    }
+    let facts = json!({ "task_id": number, "bytes": chars.len() });
+    Ok(success(format!("[wrote {} bytes to task {number}{closed}]", chars.len()), facts))
 }
 
 /// `kill_shell`.
 pub(super) async fn kill(arguments: JsonObject, place: &Place) -> Result<CallToolResult, ToolError> {
     let arguments = Arguments::new(arguments, &["task_id"])?;
-    let id = task_id(&arguments)?;
-    let ended = place.sandbox().kill_task(id).await?;
-    let facts = json!({ "task_id": id.0, "exit_code": ended.exit_code });
-    Ok(success(format!("[task {id} ended: {}]", ending(&ended)), facts))
+    let number = number(&arguments)?;
+    let job = place.jobs().get(number)?;
+    let (exit_code, ending) = match &job.work {
+        Work::Task(id) => {
+            let ended = place.sandbox().kill_task(*id).await?;
+            (ended.exit_code, ending(&ended))
+        }
+        Work::Call(call) => {
+            call.cancel.cancel();
+            let ended = call.ended().await.map_err(ToolError::Text)?;
+            (ended.exit_code, ending(&ended))
+        }
+    };
+    let facts = json!({ "task_id": number, "exit_code": exit_code });
+    Ok(success(format!("[task {number} ended: {ending}]"), facts))
 }
 
 fn ending(ended: &Output) -> String {
@@ -123,8 +196,6 @@ fn ending(ended: &Output) -> String {
     }
 }
 
-fn task_id(arguments: &Arguments) -> Result<TaskId, ToolError> {
-    let id = arguments.required_integer("task_id", 0..=u64::from(u32::MAX))?;
-    // The range was just checked.
-    Ok(TaskId(u32::try_from(id).unwrap_or(u32::MAX)))
+fn number(arguments: &Arguments) -> Result<u64, ToolError> {
+    Ok(arguments.required_integer("task_id", 1..=u64::from(u32::MAX))?)
 }

@@ -7,12 +7,22 @@ use crate::schema::{self, Kind, Presence, Property};
 
 pub(super) const BASH: &str = "bash";
 pub(super) const BASH_OUTPUT: &str = "bash_output";
+pub(super) const BASH_INPUT: &str = "bash_input";
 pub(super) const KILL_SHELL: &str = "kill_shell";
 pub(super) const READ_FILE: &str = "read_file";
 pub(super) const WRITE_FILE: &str = "write_file";
+pub(super) const VIEW_IMAGE: &str = "view_image";
 
 pub(super) fn all(bash_description: &str, network: Network) -> Vec<Tool> {
-    vec![bash(bash_description, network), bash_output(), kill_shell(), read_file(), write_file()]
+    vec![
+        bash(bash_description, network),
+        bash_output(),
+        bash_input(),
+        kill_shell(),
+        read_file(),
+        write_file(),
+        view_image(),
+    ]
 }
 
 fn bash(description: &str, network: Network) -> Tool {
@@ -22,9 +32,9 @@ fn bash(description: &str, network: Network) -> Tool {
         optional(
             "run_in_background",
             Kind::Boolean,
-            "Return at once with a task id for bash_output and kill_shell; the task cannot change the shell's state",
+            "Return at once with a task id for bash_output, bash_input and kill_shell; the task cannot change the shell's state",
         ),
-        optional("stdin", Kind::Text, "Standard input of the command"),
+        optional("stdin", Kind::Text, "The whole standard input of the command"),
         optional(
             "restart",
             Kind::Boolean,
@@ -33,6 +43,7 @@ fn bash(description: &str, network: Network) -> Tool {
         ),
     ]);
     let output = schema::object(&[
+        required("output", Kind::Text, "What the command printed, and the status line"),
         optional(
             "exit_code",
             Kind::Integer,
@@ -48,7 +59,7 @@ fn bash(description: &str, network: Network) -> Tool {
         optional("output_path", Kind::Text, "File in the container with the whole output"),
         optional("cwd", Kind::Text, "Working directory of the next command"),
         required("background", Kind::List, "Processes left running, each as its pid and name"),
-        optional("task_id", Kind::Integer, "The background task, when one was started"),
+        optional("task_id", Kind::Integer, "The task, when the command runs on"),
     ]);
     Tool::new(BASH, description.to_owned(), input)
         .with_title("Run a shell command")
@@ -58,30 +69,47 @@ fn bash(description: &str, network: Network) -> Tool {
 
 fn bash_output() -> Tool {
     let input = schema::object(&[
-        required("task_id", Kind::Integer, "Task started with run_in_background"),
+        required("task_id", Kind::Integer, "The task"),
         optional("wait", Kind::Integer, "Seconds to wait for new output or the end, 0 to 50"),
         optional("offset", Kind::Integer, "Byte to read from; without it, where the last call ended"),
     ]);
     let output = schema::object(&[
+        required("output", Kind::Text, "The new output, and whether it still runs"),
         required("task_id", Kind::Integer, "The task"),
         required("running", Kind::Boolean, "Whether it still runs"),
         optional("exit_code", Kind::Integer, "Exit code, once it has ended"),
         required("next_offset", Kind::Integer, "Byte after the ones shown"),
         required("total_bytes", Kind::Integer, "Bytes of output so far"),
     ]);
-    Tool::new(BASH_OUTPUT, "Returns new output of a background task, and whether it still runs", input)
+    Tool::new(BASH_OUTPUT, "Returns new output of a background task or of a command that was still running, and whether it still runs", input)
         .with_title("Read a background task's output")
         .with_raw_output_schema(output)
         .with_annotations(contained(Network::Off).read_only(true).idempotent(false))
 }
 
+fn bash_input() -> Tool {
+    let input = schema::object(&[
+        required("task_id", Kind::Integer, "Task started with run_in_background and without stdin"),
+        optional("chars", Kind::Text, "Text to write; a line ends with \\n"),
+        optional("eof", Kind::Boolean, "Then close the input"),
+    ]);
+    let output = schema::object(&[
+        required("task_id", Kind::Integer, "The task"),
+        required("bytes", Kind::Integer, "Bytes written"),
+    ]);
+    Tool::new(BASH_INPUT, "Writes to the standard input of a background task", input)
+        .with_title("Write to a background task")
+        .with_raw_output_schema(output)
+        .with_annotations(contained(Network::Off).read_only(false).idempotent(false))
+}
+
 fn kill_shell() -> Tool {
-    let input = schema::object(&[required("task_id", Kind::Integer, "Task started with run_in_background")]);
+    let input = schema::object(&[required("task_id", Kind::Integer, "The task")]);
     let output = schema::object(&[
         required("task_id", Kind::Integer, "The task"),
         required("exit_code", Kind::Integer, "Its exit code"),
     ]);
-    Tool::new(KILL_SHELL, "Kills a background task with everything it started", input)
+    Tool::new(KILL_SHELL, "Kills a task with everything it started", input)
         .with_title("Kill a background task")
         .with_raw_output_schema(output)
         .with_annotations(contained(Network::Off).read_only(false).idempotent(true))
@@ -94,6 +122,7 @@ fn read_file() -> Tool {
         optional("limit", Kind::Integer, "Lines, at most 2000"),
     ]);
     let output = schema::object(&[
+        required("output", Kind::Text, "The lines, and which they are"),
         required("file_bytes", Kind::Integer, "Size of the file"),
         required("first_line", Kind::Integer, "First line shown"),
         required("last_line", Kind::Integer, "Last line shown"),
@@ -116,6 +145,20 @@ fn write_file() -> Tool {
         .with_title("Write a file")
         .with_raw_output_schema(output)
         .with_annotations(contained(Network::Off).read_only(false).idempotent(false))
+}
+
+/// Without an output schema: hosts that get structured content show a model nothing else.
+fn view_image() -> Tool {
+    let input = schema::object(&[
+        required("path", Kind::Text, "Path in the container; a relative one starts at the working directory"),
+        optional("max_side", Kind::Integer, "Pixels of the longer side to show, 64 to 2048; 1568 without it"),
+    ]);
+    let description = "Shows a picture file (PNG, JPEG, GIF, WebP, BMP, TIFF; at most 32 MiB), scaled down to fit. Of an \
+                       animation it shows the first frame, of a TIFF the first page. To see a detail, crop it into a file \
+                       first";
+    Tool::new(VIEW_IMAGE, description, input)
+        .with_title("View a picture")
+        .with_annotations(contained(Network::Off).read_only(true).idempotent(true))
 }
 
 /// What is destroyed is the container's own, so nothing is destructive to the user.

@@ -11,6 +11,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 
 use super::{ServeArgs, ServeError};
+use crate::toolset::Bearer;
 
 /// A token that opens a shell to other machines must not be guessable: 96 bits in base64.
 const MIN_REMOTE_TOKEN_CHARS: usize = 16;
@@ -20,7 +21,8 @@ const MIN_REMOTE_TOKEN_CHARS: usize = 16;
 pub(super) struct Guard {
     pub(super) hosts: Vec<String>,
     pub(super) origins: Vec<String>,
-    token: Option<Token>,
+    /// Any of them opens the server; none means that no token is asked for.
+    tokens: Vec<Token>,
 }
 
 #[derive(Clone)]
@@ -46,16 +48,19 @@ impl Guard {
         args: &ServeArgs,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, ServeError> {
-        let token = match &args.token_env {
-            None => None,
-            Some(name) => match environment(name).map(|token| token.trim().to_owned()) {
-                Some(token) if !token.is_empty() => Some(Token(token)),
-                _ => {
+        let tokens: Vec<Token> = match &args.token_env {
+            None => Vec::new(),
+            Some(name) => {
+                let listed = environment(name).unwrap_or_default();
+                let tokens: Vec<Token> =
+                    listed.split_whitespace().map(|token| Token(token.to_owned())).collect();
+                if tokens.is_empty() {
                     return Err(ServeError::Usage(format!(
                         "the environment variable `{name}` named by --token-env is not set"
                     )));
                 }
-            },
+                tokens
+            }
         };
         if !address.ip().is_loopback() {
             if !args.allow_remote {
@@ -65,15 +70,15 @@ impl Guard {
                     address.port()
                 )));
             }
-            let Some(Token(token)) = &token else {
+            if tokens.is_empty() {
                 return Err(ServeError::Usage(
                     "--allow-remote needs --token-env NAME, the variable that holds the bearer token"
                         .to_owned(),
                 ));
-            };
-            if token.len() < MIN_REMOTE_TOKEN_CHARS {
+            }
+            if tokens.iter().any(|Token(token)| token.len() < MIN_REMOTE_TOKEN_CHARS) {
                 return Err(ServeError::Usage(format!(
-                    "the token for --allow-remote must have at least {MIN_REMOTE_TOKEN_CHARS} characters"
+                    "a token for --allow-remote must have at least {MIN_REMOTE_TOKEN_CHARS} characters"
                 )));
             }
         }
@@ -82,7 +87,7 @@ impl Guard {
             hosts.push(address.ip().to_string());
         }
         hosts.extend(args.allowed_host.iter().cloned());
-        Ok(Self { hosts, origins: args.allowed_origin.clone(), token })
+        Ok(Self { hosts, origins: args.allowed_origin.clone(), tokens })
     }
 
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -130,18 +135,29 @@ impl Guard {
     }
 
     fn token_is_right(&self, headers: &HeaderMap) -> bool {
-        let Some(Token(expected)) = &self.token else {
+        if self.tokens.is_empty() {
             return true;
-        };
-        let given =
-            headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
-                let (scheme, token) = value.split_once(' ')?;
-                scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-            });
+        }
         // Hashes under a key that only this process knows: the time taken says nothing about the token.
         let key = RandomState::new();
-        given.is_some_and(|given| key.hash_one(given) == key.hash_one(expected.as_str()) && given == expected)
+        given_token(headers).is_some_and(|given| {
+            let hash = key.hash_one(given);
+            self.tokens
+                .iter()
+                .any(|Token(expected)| hash == key.hash_one(expected.as_str()) && given == expected)
+        })
     }
+
+    /// The token of a request that [`Guard::check`] let in, when it can name what belongs to its client.
+    pub(super) fn bearer(&self, headers: &HeaderMap) -> Option<Bearer> {
+        let token = given_token(headers)?;
+        if self.tokens.is_empty() { Bearer::unguessable(token) } else { Some(Bearer::verified(token)) }
+    }
+}
+
+fn given_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Without brackets, and with one spelling for each IPv6 address.
@@ -221,6 +237,39 @@ mod tests {
             );
         }
         assert_eq!(check(&guard, &[host]), Err(StatusCode::UNAUTHORIZED));
+    }
+
+    #[test]
+    fn each_listed_token_opens_and_names_its_own() {
+        let list = |name: &str| (name == "TOKEN").then(|| " first-token\nsecond-token ".to_owned());
+        let args = ServeArgs { token_env: Some("TOKEN".to_owned()), ..args() };
+        let guard = Guard::new("127.0.0.1:8000".parse().unwrap(), &args, list).unwrap();
+        let bearer = |token: &'static str| {
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(token))]);
+            guard.bearer(&headers)
+        };
+        for token in ["Bearer first-token", "Bearer second-token"] {
+            assert_eq!(check(&guard, &[("host", "localhost"), ("authorization", token)]), Ok(()));
+        }
+        for token in ["Bearer first-token second-token", "Bearer first", "Bearer "] {
+            let answer = check(&guard, &[("host", "localhost"), ("authorization", token)]);
+            assert_eq!(answer, Err(StatusCode::UNAUTHORIZED), "{token}");
+        }
+        assert!(bearer("Bearer first-token").is_some());
+        assert_eq!(bearer("Bearer first-token"), bearer("bearer first-token"));
+        assert_ne!(bearer("Bearer first-token"), bearer("Bearer second-token"));
+    }
+
+    #[test]
+    fn without_a_list_only_an_unguessable_token_names_something() {
+        let guard = guard(&args());
+        let bearer = |token: &'static str| {
+            guard.bearer(&HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(token))]))
+        };
+        assert!(bearer("Bearer 0b7f2d5e-6f0f-4a58-9a38-5a1c5ad8b9a1").is_some());
+        assert!(bearer("Bearer guessable").is_none());
+        assert!(bearer("Basic 0b7f2d5e-6f0f-4a58-9a38-5a1c5ad8b9a1").is_none());
+        assert!(guard.bearer(&HeaderMap::new()).is_none());
     }
 
     #[test]

@@ -107,6 +107,9 @@ async fn answer<T: Toolset>(State(app): State<Arc<App<T>>>, mut request: Request
         }
         return response;
     }
+    if let Some(bearer) = app.guard.bearer(request.headers()) {
+        request.extensions_mut().insert(bearer);
+    }
     let path = request.uri().path();
     if path != "/mcp" {
         let id = match app.toolset.addressing() {

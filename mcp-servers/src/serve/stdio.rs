@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rmcp::model::RequestId;
 use rmcp::service::{ServerInitializeError, ServiceExt};
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ServeError;
+use super::oversized::{AnsweringTransport, LineMeter};
 use crate::handler::Handler;
 use crate::toolset::Toolset;
 
@@ -29,10 +32,15 @@ pub(super) async fn serve<T: Toolset>(
     let closed = CancellationToken::new();
     let broken = CancellationToken::new();
     let (stdin, stdout) = stdio_pipes();
-    let transport = (
-        WatchedInput { input: stdin, closed: closed.clone() },
-        WatchedOutput { output: stdout, broken: broken.clone() },
-    );
+    let (too_long_to, too_long) = mpsc::unbounded_channel();
+    let input = WatchedInput {
+        input: stdin,
+        closed: closed.clone(),
+        lines: LineMeter::default(),
+        too_long: too_long_to,
+    };
+    let output = WatchedOutput { output: stdout, broken: broken.clone() };
+    let transport = AnsweringTransport::new(input, output, too_long);
     let calls = CancellationToken::new();
     let service = Handler::for_process(toolset).serve_with_ct(transport, calls.clone());
     let mut served = tokio::spawn(async move {
@@ -66,10 +74,13 @@ pub(super) async fn serve<T: Toolset>(
     (end, result)
 }
 
-/// Says when the client has closed its end. rmcp itself only drains for five seconds without telling anyone.
+/// Says when the client has closed its end, and which requests rmcp will drop for their length. rmcp itself only drains
+/// for five seconds without telling anyone.
 struct WatchedInput<R> {
     input: R,
     closed: CancellationToken,
+    lines: LineMeter,
+    too_long: mpsc::UnboundedSender<RequestId>,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for WatchedInput<R> {
@@ -84,6 +95,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for WatchedInput<R> {
         if result.is_err() || buffer.filled().len() == before {
             this.closed.cancel();
         }
+        // Nobody takes it only when nothing is answered any more.
+        this.lines.pass(&buffer.filled()[before..], |id| drop(this.too_long.send(id)));
         Poll::Ready(result)
     }
 }

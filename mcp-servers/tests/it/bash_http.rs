@@ -74,6 +74,37 @@ async fn a_client_without_session_and_name_is_told_a_url() {
 }
 
 #[tokio::test]
+async fn the_token_names_the_container_of_a_client_without_sessions() {
+    // Any token will do when the server asks for none, so long as nobody can guess it.
+    let open = server(&[]).await;
+    let (one, other) = ("f7c3bc1d-808e-4f70-a6c5-0e1d8a3b4c5d", "1b4e28ba-2fa1-41d2-883f-0016d3cca427");
+    let image = image();
+    let args = ["--image", &image, "--token-env", "SANDBOX_TOKENS"];
+    let tokens = format!("{one} {other}");
+    let closed = http(BASH, &args, &[("SANDBOX_TOKENS", &tokens)]).await;
+    for server in [&open, &closed] {
+        let first = server.connect_with("/mcp", Era::Modern, Some(one)).await.unwrap();
+        first_line(&first, "cd /tmp && export FRUIT=pear").await;
+        let container = first_line(&first, CONTAINER_ID).await;
+        let again = server.connect_with("/mcp", Era::Modern, Some(one)).await.unwrap();
+        assert_eq!(first_line(&again, "echo $PWD $FRUIT").await, "/tmp pear");
+        assert_eq!(first_line(&again, CONTAINER_ID).await, container);
+        let second = server.connect_with("/mcp", Era::Modern, Some(other)).await.unwrap();
+        assert_ne!(first_line(&second, CONTAINER_ID).await, container);
+        // The URL is more particular, and a session has a container of its own.
+        let by_url = server.connect_with(ONE, Era::Modern, Some(one)).await.unwrap();
+        assert_ne!(first_line(&by_url, CONTAINER_ID).await, container);
+        let session = server.connect_with("/mcp", Era::Legacy, Some(one)).await.unwrap();
+        assert_ne!(first_line(&session, CONTAINER_ID).await, container);
+        assert!(!server.process.stderr().contains(one));
+    }
+    let guessable = open.connect_with("/mcp", Era::Modern, Some("secret")).await.unwrap();
+    let result = guessable.call("bash", json!({ "command": "true" })).await;
+    assert_eq!(result.is_error, Some(true), "{}", text(&result));
+    assert!(closed.connect_with("/mcp", Era::Modern, Some(&"x".repeat(40))).await.is_err());
+}
+
+#[tokio::test]
 async fn an_idle_container_is_removed_and_the_client_told() {
     let server = server(&["--idle-timeout-sec", "1"]).await;
     for (path, era) in [("/mcp", Era::Legacy), (ONE, Era::Modern)] {

@@ -6,7 +6,11 @@
 mod bash;
 mod bash_http;
 mod bash_life;
+mod bash_tasks;
 mod http;
+mod oversized;
+mod readme;
 mod schemas;
 mod submit;
 mod support;
+mod view_image;

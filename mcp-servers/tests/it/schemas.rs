@@ -62,8 +62,11 @@ fn lint_tool(tool: &Tool) {
     let name = &tool.name;
     let allowed = |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '-';
     assert!(name.len() <= 64 && name.chars().all(allowed), "{name}");
-    for (part, schema) in [("input", Some(&tool.input_schema)), ("output", tool.output_schema.as_ref())] {
-        let schema = schema.unwrap_or_else(|| panic!("{name} has no {part} schema"));
+    let input = ("input", &tool.input_schema);
+    let output = tool.output_schema.as_ref().map(|schema| ("output", schema));
+    // Where structured content is declared, hosts show a model nothing else: a picture must not have any.
+    assert_eq!(output.is_none(), name == "view_image", "{name}: output schema");
+    for (part, schema) in [input].into_iter().chain(output) {
         assert_eq!(schema["type"], "object", "{name} {part}");
         lint(&format!("{name} {part}"), &Value::Object((**schema).clone()));
     }
@@ -111,7 +114,10 @@ async fn submit_has_flat_schemas() {
 async fn bash_has_flat_schemas() {
     let (mut server, client) = stdio(BASH, &["--image", &image()], Era::Modern).await;
     let tools = client.tools().await;
-    assert!(tools.iter().any(|tool| tool.name == "bash"));
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
+    let expected =
+        ["bash", "bash_output", "bash_input", "kill_shell", "read_file", "write_file", "view_image"];
+    assert_eq!(names, expected);
     tools.iter().for_each(lint_tool);
     client.close().await;
     // Its container may just be starting: killed now, the server could not remove it.
