@@ -21,6 +21,7 @@ use crate::process_limit::ProcessLimit;
 use crate::shell::{ShellProgram, WaitingShell};
 use crate::state::ShellState;
 use crate::system::{self, Child, Pid, Waiting};
+use crate::tunnels::{Polled, Tunnels};
 
 /// Between two progress reports of a command.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
@@ -53,6 +54,7 @@ pub(crate) struct Guest {
     spill_bytes: u64,
     spill_number: u32,
     spill_files: SpillFiles,
+    tunnels: Tunnels,
     lease: Option<Duration>,
     last_heard: Instant,
     buffer: Vec<u8>,
@@ -77,6 +79,7 @@ enum Watched {
     Reports(usize),
     Output(usize),
     Input(usize),
+    Tunnels(Polled),
 }
 
 impl Guest {
@@ -99,6 +102,7 @@ impl Guest {
             spill_bytes: 0,
             spill_number: 0,
             spill_files: SpillFiles::default(),
+            tunnels: Tunnels::default(),
             lease: None,
             last_heard: Instant::now(),
             buffer: vec![0; BUFFER_BYTES],
@@ -147,6 +151,10 @@ impl Guest {
                 watched.push(Watched::Input(index));
             }
         }
+        for (entry, polled) in self.tunnels.watched(&self.link) {
+            entries.push(entry);
+            watched.push(Watched::Tunnels(polled));
+        }
         if link_events & libc::POLLOUT != 0 {
             entries.push(entry(self.link.output_fd(), libc::POLLOUT));
         }
@@ -180,6 +188,7 @@ impl Guest {
             }
             Watched::Reports(index) => self.jobs[index].take_reports(),
             Watched::Output(index) => self.jobs[index].take_output_in_turn(&mut self.buffer),
+            Watched::Tunnels(polled) => self.tunnels.serve(polled, &mut self.link, &mut self.buffer),
             Watched::Input(index) => {
                 let job = &mut self.jobs[index];
                 if job.input.as_mut().is_some_and(|input| !input.flush()) {

@@ -11,6 +11,9 @@ use crate::system;
 /// Bytes that may wait for a slow host before we stop taking its requests.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
 
+/// Written bytes that may stay at the front of the queue: a steady stream never leaves it empty.
+const MAX_WRITTEN_BYTES: usize = 1 << 20;
+
 /// Out of the way of what is opened and closed all the time.
 const LOWEST_FD: i32 = 100;
 
@@ -53,11 +56,20 @@ impl Link {
 
     /// Whether the host takes what we say fast enough to be asked for more.
     pub(crate) fn has_room(&self) -> bool {
-        self.queue.len() - self.written < MAX_QUEUED_BYTES
+        self.queued_bytes() < MAX_QUEUED_BYTES
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queue.len() - self.written
     }
 
     /// Queues a frame; [`Link::flush`] sends it.
     pub(crate) fn send(&mut self, id: u32, frame: &GuestFrame) {
+        if self.written >= MAX_WRITTEN_BYTES {
+            self.queue.drain(..self.written);
+            self.written = 0;
+        }
         frame.encode(id, &mut self.queue);
     }
 

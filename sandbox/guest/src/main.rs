@@ -19,6 +19,7 @@ mod runner;
 mod shell;
 mod state;
 mod system;
+mod tunnels;
 
 use std::io::Write;
 use std::process::ExitCode;

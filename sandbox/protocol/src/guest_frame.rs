@@ -12,6 +12,11 @@ const FILE_CHUNK: u8 = 0x85;
 const DONE: u8 = 0x86;
 const PONG: u8 = 0x87;
 const ERROR: u8 = 0x88;
+const TUNNEL_OPEN: u8 = 0xa0;
+const TUNNEL_DATA: u8 = 0xa1;
+const TUNNEL_CREDIT: u8 = 0xa2;
+const TUNNEL_END: u8 = 0xa3;
+const TUNNEL_CLOSE: u8 = 0xa4;
 
 /// A frame from the guest to the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +68,16 @@ pub enum GuestFrame {
         /// The same for people.
         text: String,
     },
+    /// A program has connected to the port that `Listen` named. The id is a new one, of the guest's choice.
+    TunnelOpen,
+    /// Bytes from the connection of a tunnel. Never more than the host has given credit for.
+    TunnelData(Vec<u8>),
+    /// So many more bytes may be sent through a tunnel.
+    TunnelCredit(u32),
+    /// No more bytes come from the connection of a tunnel; it may go on receiving.
+    TunnelEnd,
+    /// The tunnel is gone. No answer.
+    TunnelClose,
 }
 
 /// Shell an image has.
@@ -189,6 +204,17 @@ impl GuestFrame {
                 payload.put_bytes(text.as_bytes());
                 ERROR
             }
+            Self::TunnelOpen => TUNNEL_OPEN,
+            Self::TunnelData(bytes) => {
+                payload.extend_from_slice(bytes);
+                TUNNEL_DATA
+            }
+            Self::TunnelCredit(bytes) => {
+                payload.put_u32(*bytes);
+                TUNNEL_CREDIT
+            }
+            Self::TunnelEnd => TUNNEL_END,
+            Self::TunnelClose => TUNNEL_CLOSE,
         };
         RawFrame { kind, id, payload }.encode(out);
     }
@@ -205,6 +231,11 @@ impl GuestFrame {
             DONE => Some(Self::Done),
             PONG => Some(Self::Pong),
             ERROR => decode_error(&mut fields),
+            TUNNEL_OPEN => Some(Self::TunnelOpen),
+            TUNNEL_DATA => Some(Self::TunnelData(fields.remainder())),
+            TUNNEL_CREDIT => fields.u32().map(Self::TunnelCredit),
+            TUNNEL_END => Some(Self::TunnelEnd),
+            TUNNEL_CLOSE => Some(Self::TunnelClose),
             _ => return Ok(None),
         };
         match (decoded, fields.end()) {

@@ -16,7 +16,12 @@ const READ: u8 = 0x09;
 const WRITE: u8 = 0x0a;
 const PING: u8 = 0x0b;
 const SHUTDOWN: u8 = 0x0c;
-// Reserved: 0x0d LIST, 0x0e STAT, 0x20 to 0x2f tunnels of the egress proxy.
+// Reserved: 0x0d LIST, 0x0e STAT.
+const LISTEN: u8 = 0x20;
+const TUNNEL_DATA: u8 = 0x21;
+const TUNNEL_CREDIT: u8 = 0x22;
+const TUNNEL_END: u8 = 0x23;
+const TUNNEL_CLOSE: u8 = 0x24;
 
 /// A frame from the host to the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +64,20 @@ pub enum HostFrame {
     Ping,
     /// Kills everything and ends the guest, and with it the container.
     Shutdown,
+    /// Listens on a port of the container's loopback interface and opens a tunnel for each connection. Answer: `Done`
+    /// or `Error`.
+    Listen {
+        /// The port.
+        port: u16,
+    },
+    /// Bytes for the connection of a tunnel. Never more than the guest has given credit for.
+    TunnelData(Vec<u8>),
+    /// So many more bytes may be sent through a tunnel.
+    TunnelCredit(u32),
+    /// No more bytes come for the connection of a tunnel; it may go on sending.
+    TunnelEnd,
+    /// The tunnel is gone. No answer.
+    TunnelClose,
 }
 
 /// Settings of a connection.
@@ -170,6 +189,20 @@ impl HostFrame {
             }
             Self::Ping => PING,
             Self::Shutdown => SHUTDOWN,
+            Self::Listen { port } => {
+                payload.put_u16(*port);
+                LISTEN
+            }
+            Self::TunnelData(bytes) => {
+                payload.extend_from_slice(bytes);
+                TUNNEL_DATA
+            }
+            Self::TunnelCredit(bytes) => {
+                payload.put_u32(*bytes);
+                TUNNEL_CREDIT
+            }
+            Self::TunnelEnd => TUNNEL_END,
+            Self::TunnelClose => TUNNEL_CLOSE,
         };
         RawFrame { kind, id, payload }.encode(out);
     }
@@ -190,6 +223,11 @@ impl HostFrame {
             WRITE => decode_write(&mut fields),
             PING => Some(Self::Ping),
             SHUTDOWN => Some(Self::Shutdown),
+            LISTEN => fields.u16().map(|port| Self::Listen { port }),
+            TUNNEL_DATA => return Ok(Some(Self::TunnelData(frame.payload))),
+            TUNNEL_CREDIT => fields.u32().map(Self::TunnelCredit),
+            TUNNEL_END => Some(Self::TunnelEnd),
+            TUNNEL_CLOSE => Some(Self::TunnelClose),
             _ => return Ok(None),
         };
         match (decoded, fields.end()) {

@@ -6,6 +6,12 @@
 //! connection. The host sends [`HostFrame::Init`] first, the guest [`GuestFrame::Hello`]; both carry
 //! [`PROTOCOL_VERSION`], and a side that meets another version ends the connection.
 //!
+//! Tunnels carry the connections that programs in the container make to the egress proxy. Their ids are a space of their
+//! own, chosen by the guest and never used twice in a connection. Each direction of each tunnel starts with a credit of
+//! [`TUNNEL_WINDOW_BYTES`] and gets more as the other side passes bytes on, so that what a slow reader leaves lying is
+//! bounded and delays no other frame. A side that sends without credit, gives more credit than the window, or opens
+//! more than [`MAX_TUNNELS`] at a time breaks the rules.
+//!
 //! Values in, values out: nothing here does input or output. Either side may be hostile to the other, so decoding
 //! never panics and never allocates more than it was given.
 
@@ -13,10 +19,12 @@ mod fields;
 mod frame;
 mod guest_frame;
 mod host_frame;
+mod tunnel;
 
 pub use frame::{Decoder, HEADER_BYTES, MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES, RawFrame};
 pub use guest_frame::{Ending, ErrorKind, Exit, GuestFrame, Process, Shell};
 pub use host_frame::{Exec, HostFrame, Init, Input, Keep, Spill, WriteStart};
+pub use tunnel::{Credit, MAX_TUNNELS, TUNNEL_PIECE_BYTES, TUNNEL_WINDOW_BYTES};
 
 /// Version of the whole protocol. Raised when an old peer would misunderstand a new one.
 pub const PROTOCOL_VERSION: u16 = 1;

@@ -39,6 +39,11 @@ fn host_frame() -> impl Strategy<Value = HostFrame> {
             .prop_map(|(start, path, bytes)| HostFrame::Write { start, path, bytes }),
         Just(HostFrame::Ping),
         Just(HostFrame::Shutdown),
+        any::<u16>().prop_map(|port| HostFrame::Listen { port }),
+        vec(any::<u8>(), 0..300).prop_map(HostFrame::TunnelData),
+        any::<u32>().prop_map(HostFrame::TunnelCredit),
+        Just(HostFrame::TunnelEnd),
+        Just(HostFrame::TunnelClose),
     ]
 }
 
@@ -82,6 +87,11 @@ fn guest_frame() -> impl Strategy<Value = GuestFrame> {
         Just(GuestFrame::Done),
         Just(GuestFrame::Pong),
         any::<String>().prop_map(|text| GuestFrame::Error { kind: ErrorKind::NoSpace, text }),
+        Just(GuestFrame::TunnelOpen),
+        vec(any::<u8>(), 0..300).prop_map(GuestFrame::TunnelData),
+        any::<u32>().prop_map(GuestFrame::TunnelCredit),
+        Just(GuestFrame::TunnelEnd),
+        Just(GuestFrame::TunnelClose),
     ]
 }
 
@@ -148,7 +158,7 @@ proptest! {
 
     #[test]
     fn random_payloads_of_known_types_never_panic(
-        kind in prop_oneof![0x01u8..0x10, 0x81u8..0x90],
+        kind in prop_oneof![0x01u8..0x10, 0x20u8..0x28, 0x81u8..0x90, 0xa0u8..0xa8],
         payload in vec(any::<u8>(), 0..512),
     ) {
         let frame = RawFrame { kind, id: 1, payload };
@@ -161,14 +171,37 @@ proptest! {
         let mut stream = Vec::new();
         frame.encode(1, &mut stream);
         let whole = decode_in_pieces(&stream, &[]).remove(0);
-        // The bytes of a file chunk have no count of their own: its last field takes what is there.
-        if !matches!(frame, GuestFrame::FileChunk { .. }) && !whole.payload.is_empty() {
+        // The bytes of these have no count of their own: the last field takes what is there.
+        let takes_all = matches!(frame, GuestFrame::FileChunk { .. } | GuestFrame::TunnelData(_));
+        if !takes_all && !whole.payload.is_empty() {
             let mut short = whole.clone();
             short.payload.truncate(whole.payload.len() - cut.min(whole.payload.len()));
             prop_assert_eq!(GuestFrame::decode(&short), Err(ProtocolError::Payload(whole.kind)));
             let mut long = whole;
             long.payload.extend(vec![0; cut]);
             prop_assert_eq!(GuestFrame::decode(&long), Err(ProtocolError::Payload(long.kind)));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn credit_never_leaves_its_window(steps in vec(prop_oneof![
+        (0usize..400_000).prop_map(Ok),
+        prop_oneof![0u32..400_000, Just(u32::MAX)].prop_map(Err),
+    ], 0..64)) {
+        let (mut credit, mut expected) = (Credit::default(), i64::from(TUNNEL_WINDOW_BYTES));
+        for step in steps {
+            let (change, is_taken) = match step {
+                Ok(spent) => (-(spent as i64), credit.spend(spent).is_some()),
+                Err(added) => (i64::from(added), credit.add(added).is_some()),
+            };
+            let is_possible = (0..=i64::from(TUNNEL_WINDOW_BYTES)).contains(&(expected + change));
+            prop_assert_eq!(is_taken, is_possible);
+            if is_possible {
+                expected += change;
+            }
+            prop_assert_eq!(credit.bytes() as i64, expected);
         }
     }
 }

@@ -51,6 +51,17 @@ impl Guest {
             }
             HostFrame::Ping => self.link.send(id, &GuestFrame::Pong),
             HostFrame::Shutdown => return Err(Broken),
+            HostFrame::Listen { port } => {
+                let answer = match self.tunnels.listen(port) {
+                    Ok(()) => GuestFrame::Done,
+                    Err(error) => GuestFrame::Error { kind: ErrorKind::Other, text: error.to_string() },
+                };
+                self.link.send(id, &answer);
+            }
+            HostFrame::TunnelData(bytes) => return self.tunnels.take_data(id, &bytes, &mut self.link),
+            HostFrame::TunnelCredit(bytes) => return self.tunnels.take_credit(id, bytes),
+            HostFrame::TunnelEnd => self.tunnels.take_end(id, &mut self.link),
+            HostFrame::TunnelClose => self.tunnels.take_close(id, &mut self.link),
         }
         Ok(())
     }
