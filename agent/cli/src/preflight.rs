@@ -153,13 +153,9 @@ async fn start_shared(
 /// A mistake in the config is the user's; a program that is not there or fails is the environment's, though the entry
 /// names it.
 pub(crate) fn start_error(error: StartError) -> CommandError {
-    match &error {
-        StartError::Config { message, .. }
-            if !message.contains("command `") && !message.contains("cannot run `") =>
-        {
-            CommandError::usage(error)
-        }
-        _ => CommandError::environment(error),
+    match error {
+        StartError::Config { .. } => CommandError::usage(error),
+        StartError::NoProgram { .. } | StartError::Failed { .. } => CommandError::environment(error),
     }
 }
 

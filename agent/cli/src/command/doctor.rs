@@ -68,9 +68,11 @@ async fn check_docker(checks: &mut Vec<Check>, loaded: Option<&Loaded>, surround
         checks.push(Check { name: "docker", state: State::Skipped, detail });
         return;
     }
+    // The loaded one has the variables of `.env` too.
+    let environment = loaded.map_or(&surroundings.environment, |loaded| &loaded.environment);
     let image = bash
         .and_then(named_image)
-        .or_else(|| surroundings.environment.get_filled(SANDBOX_IMAGE).map(str::to_owned))
+        .or_else(|| environment.get_filled(SANDBOX_IMAGE).map(str::to_owned))
         .unwrap_or_else(|| DEFAULT_IMAGE.to_owned());
     match Engine::connect().await {
         Ok(engine) => {

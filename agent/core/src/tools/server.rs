@@ -12,7 +12,7 @@ use super::connection::{Connection, Ended, OpenError};
 use super::filter::Filter;
 use super::listing::Unusable;
 use super::report::Reporter;
-use super::{CallFailure, CallOrder, NoticeSink, ServerSpec, ToolOutput};
+use super::{CallFailure, CallOrder, NoticeSink, ServerSpec, ToolOutput, TransportSpec};
 use crate::event::NoticeLevel;
 use crate::message::Part;
 
@@ -71,10 +71,13 @@ pub struct ServerInfo {
 /// A server that cannot be used; the text is complete, with the server's own stderr, and holds no secret.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StartError {
-    /// The entry in the config is at fault: command not found, bad URL, an allow-list entry that matches nothing.
-    /// The same will happen to every other task.
+    /// The entry in the config is at fault: a bad URL, an allow-list entry that matches nothing. The same will
+    /// happen to every other task and on every other machine.
     #[error("{message}")]
     Config { server: String, message: String },
+    /// This machine has no such program, or it cannot be run.
+    #[error("{message}")]
+    NoProgram { server: String, message: String },
     /// The server did not start, answer or list its tools.
     #[error("{message}")]
     Failed { server: String, message: String },
@@ -97,7 +100,12 @@ impl Server {
         let filter = Filter::new(spec).map_err(config)?;
         let (connection, listing) =
             Connection::open(spec, environment, &reporter).await.map_err(|error| match error {
-                OpenError::Entry(clause) => config(clause),
+                OpenError::Entry(clause) => match &spec.transport {
+                    TransportSpec::Stdio { .. } => {
+                        StartError::NoProgram { server: server(), message: message(clause) }
+                    }
+                    TransportSpec::Http { .. } => config(clause),
+                },
                 OpenError::Failed(clause) => {
                     StartError::Failed { server: server(), message: message(clause) }
                 }

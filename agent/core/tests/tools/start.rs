@@ -62,7 +62,7 @@ async fn a_server_that_never_lists_is_given_up() {
 
 async fn a_command_that_does_not_exist() {
     let error = start(&[stdio("x", "no-such-server", Vec::new())]).await.unwrap_err();
-    assert!(matches!(&error, StartError::Config { server, .. } if server == "x"));
+    assert!(matches!(&error, StartError::NoProgram { server, .. } if server == "x"));
     let text = error.to_string();
     assert!(text.contains("`no-such-server` not found: neither beside this program in `/"), "{text}");
     assert!(text.contains("nor on PATH"), "{text}");
