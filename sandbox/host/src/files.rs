@@ -1,6 +1,7 @@
 //! Files in the container.
 
 use gaia_sandbox_protocol::{ErrorKind, GuestFrame, HostFrame, WriteStart};
+use tokio::io::AsyncReadExt;
 
 use crate::error::{FileProblem, SandboxError};
 use crate::sandbox::{Sandbox, invalid};
@@ -58,6 +59,27 @@ impl Sandbox {
                 }
                 answer => return Err(file_error("read", path, answer)),
             }
+        }
+    }
+
+    /// Writes a file of the host into the container piece by piece.
+    pub(crate) async fn send_file(
+        &self,
+        mut source: impl tokio::io::AsyncRead + Unpin,
+        path: &str,
+    ) -> Result<(), SandboxError> {
+        let mut mode = WriteMode::Replace;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let count = source
+                .read(&mut piece)
+                .await
+                .map_err(|error| invalid(&format!("copy `{path}` to a sandbox"), error.to_string()))?;
+            if count == 0 && mode == WriteMode::Append {
+                return Ok(());
+            }
+            self.write_file(path, &piece[..count], mode).await?;
+            mode = WriteMode::Append;
         }
     }
 

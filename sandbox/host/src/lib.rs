@@ -18,7 +18,9 @@ mod guest_program;
 mod labels;
 mod options;
 mod owner;
+mod pool;
 mod sandbox;
+mod shared_folder;
 mod start;
 mod tasks;
 
@@ -29,4 +31,5 @@ pub use engine::{Engine, ImageInfo, LabelFilter, Reaped, SandboxContainer};
 pub use error::{EngineError, FileProblem, SandboxError};
 pub use files::{FileChunk, WriteMode};
 pub use options::{Labels, Limits, Network, SandboxOptions};
+pub use pool::Pool;
 pub use sandbox::Sandbox;

@@ -11,7 +11,8 @@ use crate::connection::{Answers, Connection};
 use crate::engine::{self, Engine};
 use crate::error::SandboxError;
 use crate::options::SandboxOptions;
-use crate::start::{self, Started};
+use crate::shared_folder::SharedFolder;
+use crate::start::{self, FilesArrival, Started};
 use crate::tasks::Tasks;
 
 /// Longest shell text. The guest holds it in memory, and nobody writes such a command by hand.
@@ -36,6 +37,8 @@ pub struct Sandbox {
     container_id: String,
     pub(crate) connection: Arc<Connection>,
     pub(crate) tasks: Tasks,
+    /// Where files can be put that the container shows.
+    pub(crate) shared: Option<SharedFolder>,
     is_closed: bool,
 }
 
@@ -43,17 +46,27 @@ impl Sandbox {
     /// Creates and starts a container and waits until its guest reports in. On failure, or when the future is dropped,
     /// nothing is left of it.
     pub async fn start(engine: &Engine, options: &SandboxOptions) -> Result<Self, SandboxError> {
+        Self::start_with(engine, options, FilesArrival::AtStart).await
+    }
+
+    pub(crate) async fn start_with(
+        engine: &Engine,
+        options: &SandboxOptions,
+        arrival: FilesArrival,
+    ) -> Result<Self, SandboxError> {
         let (engine, options) = (engine.clone(), options.clone());
         let image = options.image.clone();
         // In a task of its own: a creation whose caller has lost interest must still be seen to its end, since the
         // engine goes on with it. The sandbox that nobody waits for is then dropped, which removes it.
         let started = tokio::spawn(async move {
-            let Started { container_id, connection } = start::start(&engine, &options).await?;
+            let Started { container_id, connection, shared } =
+                start::start(&engine, &options, arrival).await?;
             Ok(Self {
                 engine,
                 container_id,
                 connection: Arc::new(connection),
                 tasks: Tasks::default(),
+                shared,
                 is_closed: false,
             })
         });
@@ -68,6 +81,19 @@ impl Sandbox {
     /// Whether the next call has a chance. False once the container ended or its stream broke.
     pub fn is_alive(&self) -> bool {
         !self.connection.has_ended()
+    }
+
+    /// Whether the guest answers within this time.
+    pub(crate) async fn answers_within(&self, limit: Duration) -> bool {
+        let mut answers = self.connection.expect_answers();
+        self.connection.send(answers.id, [&HostFrame::Ping]);
+        match tokio::time::timeout(limit, answers.next()).await {
+            Ok(answer) => answer.is_some(),
+            Err(_) => {
+                self.connection.end("its guest stopped answering");
+                false
+            }
+        }
     }
 
     /// Returns when the container has ended or its stream broke.
@@ -224,7 +250,10 @@ impl Drop for Sandbox {
         );
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (engine, container_id) = (self.engine.clone(), std::mem::take(&mut self.container_id));
+            let shared = self.shared.take();
             runtime.spawn(async move {
+                // Goes after the container.
+                let _shared = shared;
                 if let Err(error) = engine.remove(&container_id).await {
                     tracing::warn!(%error, "a dropped sandbox may have been left behind");
                 }

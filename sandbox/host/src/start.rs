@@ -17,6 +17,7 @@ use crate::engine::{self, Engine};
 use crate::error::{EngineError, SandboxError};
 use crate::guest_program;
 use crate::options::SandboxOptions;
+use crate::shared_folder::SharedFolder;
 
 /// Bytes of one command's output kept in the container: enough for any log a model pages through, little enough that
 /// some hundred of them fit on a disk.
@@ -29,16 +30,41 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Started {
     pub(crate) container_id: String,
     pub(crate) connection: Connection,
+    /// Mounted at [`FILES_PATH`], for files that come later.
+    pub(crate) shared: Option<SharedFolder>,
+}
+
+/// When a container gets the files it shows at [`FILES_PATH`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilesArrival {
+    /// Those of [`SandboxOptions::files_dir`], if any, before the first command.
+    AtStart,
+    /// When its user is known.
+    Later,
 }
 
 /// Creates and starts a container. On failure nothing is left of it.
-pub(crate) async fn start(engine: &Engine, options: &SandboxOptions) -> Result<Started, SandboxError> {
+pub(crate) async fn start(
+    engine: &Engine,
+    options: &SandboxOptions,
+    arrival: FilesArrival,
+) -> Result<Started, SandboxError> {
     check_architecture(engine, options)?;
-    let files = options.files_dir.as_deref().map(resolve_files).transpose()?;
+    let shared = match arrival {
+        FilesArrival::Later if engine.is_local() => {
+            let failed = |error: std::io::Error| start_error(options, error.to_string());
+            Some(SharedFolder::create().map_err(failed)?)
+        }
+        FilesArrival::Later | FilesArrival::AtStart => None,
+    };
+    let files = match (&shared, options.files_dir.as_deref()) {
+        (Some(shared), _) => Some(shared.path()),
+        (None, folder) => folder.map(resolve_files).transpose()?,
+    };
     let (container_id, is_mounted) = create(engine, options, files.as_deref()).await?;
     let to_upload = files.filter(|_| !is_mounted);
     match prepare_and_start(engine, options, &container_id, to_upload.as_deref()).await {
-        Ok(connection) => Ok(Started { container_id, connection }),
+        Ok(connection) => Ok(Started { container_id, connection, shared: shared.filter(|_| is_mounted) }),
         Err(error) => {
             if let Err(removal) = engine.remove(&container_id).await {
                 tracing::warn!(%removal, "a container that did not start was left behind");

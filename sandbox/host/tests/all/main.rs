@@ -10,6 +10,7 @@ mod isolation;
 mod killing;
 mod lifecycle;
 mod output;
+mod pool;
 mod remote;
 mod state;
 mod support;

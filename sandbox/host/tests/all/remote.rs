@@ -1,26 +1,8 @@
 //! An engine that is not on this machine, as far as the library can tell: the local one behind a TCP port.
 
 use gaia_sandbox::{Engine, Sandbox};
-use tokio::net::{TcpListener, UnixStream};
 
-use crate::support::{Run, engine, options};
-
-/// Forwards a port of the loopback interface to the engine's socket.
-async fn forwarded(engine: &Engine) -> String {
-    let socket = engine.address().strip_prefix("unix://").expect("a local engine").to_owned();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("tcp://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let socket = socket.clone();
-            tokio::spawn(async move {
-                let mut engine = UnixStream::connect(socket).await.unwrap();
-                let _ = tokio::io::copy_bidirectional(&mut client, &mut engine).await;
-            });
-        }
-    });
-    address
-}
+use crate::support::{Run, engine, forwarded, options};
 
 #[tokio::test]
 async fn files_are_copied_to_an_engine_that_is_elsewhere() {

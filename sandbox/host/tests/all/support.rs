@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gaia_sandbox::{Command, Engine, Output, Sandbox, SandboxError, SandboxOptions};
+use tokio::net::{TcpListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
 /// Label `gaia.run` of every container these tests make.
@@ -105,4 +106,21 @@ pub(crate) async fn eventually(what: &str, limit: Duration, mut check: impl Asyn
         assert!(Instant::now() < until, "not within {limit:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Forwards a port of the loopback interface to the engine's socket.
+pub(crate) async fn forwarded(engine: &Engine) -> String {
+    let socket = engine.address().strip_prefix("unix://").expect("a local engine").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("tcp://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let socket = socket.clone();
+            tokio::spawn(async move {
+                let mut engine = UnixStream::connect(socket).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut engine).await;
+            });
+        }
+    });
+    address
 }
