@@ -174,6 +174,7 @@ fn programs_get_the_same_facts() {
     assert_eq!(
         structured,
         json!({
+            "output": "x\n[exit 137 (SIGKILL) · 2.1 s · cwd /workspace]",
             "exit_code": 137,
             "signal": "SIGKILL",
             "timed_out": false,

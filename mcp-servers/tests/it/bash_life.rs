@@ -109,7 +109,8 @@ async fn a_wrong_command_line_is_exit_code_2() {
         &["--image", "x", "--network", "maybe"],
         &["--image", "x", "--memory", "lots"],
         &["--image", "x", "--files-dir", "/nonexistent"],
-        &[],
+        &["--answer-within-sec", "601"],
+        &["surplus"],
     ] {
         let (code, stdout, stderr) = Process::spawn(command(BASH, args)).end().await;
         assert_eq!(code, Some(2), "{args:?}: {stderr}");

@@ -123,7 +123,9 @@ async fn a_silent_client_gets_a_task_in_place_of_a_timeout() {
     let input = client.call("bash_input", json!({ "task_id": id, "chars": "x" })).await;
     assert!(text(&input).contains("takes no input"), "{}", text(&input));
 
-    client.call("bash", json!({ "command": "echo now > /tmp/go" })).await;
+    // A task leaves no state behind, so that it cannot be the last to do so.
+    let go = json!({ "command": "echo now > /tmp/go", "run_in_background": true });
+    client.call("bash", go).await;
     for _again in 0..2 {
         let ended = client.call("bash_output", json!({ "task_id": id, "wait": 20 })).await;
         assert!(text(&ended).starts_with("early\nlate now\n[exit 3 · "), "{}", text(&ended));
