@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use gaia_sandbox::{Labels, Limits, Network, SandboxOptions};
+use gaia_sandbox::{
+    AddressRange, EgressOptions, HostRule, Labels, Limits, Network, SandboxOptions, UpstreamProxies,
+};
 
 use super::MAX_TIMEOUT;
 use crate::serve::{ServeArgs, ServeError};
@@ -26,6 +28,14 @@ pub struct BashArgs {
     /// Network of the container
     #[arg(long, value_enum, default_value_t = NetworkArg::Off)]
     pub network: NetworkArg,
+
+    /// Host that --network allow lets through: example.org, *.example.org, example.org:8443; may be repeated
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub allow_host: Vec<HostRule>,
+
+    /// Addresses that are let through although they are not public, such as 10.1.0.0/16; may be repeated
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub allow_private: Vec<AddressRange>,
 
     /// Seconds a command may run when the call does not say, at most 600
     #[arg(long, value_name = "N", default_value_t = 120,
@@ -84,8 +94,12 @@ pub struct BashArgs {
 pub enum NetworkArg {
     /// No network but the container's own loopback
     Off,
-    /// The internet, through Docker's bridge
+    /// Every public host by HTTP and HTTPS, through a proxy of this server's; nothing of the host or its networks
     On,
+    /// The same, but only the hosts named by --allow-host
+    Allow,
+    /// Docker's bridge: every protocol, but also the services of the host and its networks
+    Bridge,
 }
 
 impl BashArgs {
@@ -94,7 +108,10 @@ impl BashArgs {
         options.network = match self.network {
             NetworkArg::Off => Network::Off,
             NetworkArg::On => Network::On,
+            NetworkArg::Allow => Network::Allow,
+            NetworkArg::Bridge => Network::Bridge,
         };
+        options.egress = self.egress()?;
         options.files_dir = self.files_dir()?;
         options.limits =
             Limits { memory_bytes: self.memory, cpus: self.cpus, processes: self.pids, ..Limits::default() };
@@ -103,6 +120,30 @@ impl BashArgs {
         options.labels = Labels { run: named(&self.run_id), sample: named(&self.sample_id) };
         options.runtime = named(&self.runtime);
         Ok(options)
+    }
+
+    fn egress(&self) -> Result<EgressOptions, ServeError> {
+        let usage = |text: &str| Err(ServeError::Usage(text.to_owned()));
+        match self.network {
+            NetworkArg::Allow if self.allow_host.is_empty() => {
+                return usage("--network allow lets nothing through without --allow-host HOST");
+            }
+            NetworkArg::Off | NetworkArg::On | NetworkArg::Bridge if !self.allow_host.is_empty() => {
+                return usage("--allow-host has no effect without --network allow");
+            }
+            NetworkArg::Off | NetworkArg::Bridge if !self.allow_private.is_empty() => {
+                return usage("--allow-private has no effect without --network on or allow");
+            }
+            _ => {}
+        }
+        let upstream = UpstreamProxies::from_variables(|name| std::env::var(name).ok())
+            .map_err(|error| ServeError::Usage(format!("failed to read the proxy variables: {error}")))?;
+        Ok(EgressOptions {
+            allow_hosts: self.allow_host.clone(),
+            allow_private: self.allow_private.clone(),
+            upstream,
+            ..EgressOptions::default()
+        })
     }
 
     fn files_dir(&self) -> Result<Option<PathBuf>, ServeError> {
@@ -223,6 +264,31 @@ mod tests {
             BashArgs::try_parse_from(["gaia-mcp-bash", "--image", "x", "--files-dir", "/nonexistent"])
                 .unwrap();
         assert!(absent.attachments().unwrap_err().to_string().contains("/nonexistent"));
+    }
+
+    #[test]
+    fn hosts_and_ranges_belong_to_the_networks_that_look_at_them() {
+        let options = |arguments: &[&str]| {
+            let arguments = ["gaia-mcp-bash"].iter().chain(arguments);
+            BashArgs::try_parse_from(arguments)
+                .map_err(|error| error.to_string())?
+                .options()
+                .map_err(|error| error.to_string())
+        };
+        let allowed = options(&["--network", "allow", "--allow-host", "pypi.org,*.debian.org"]).unwrap();
+        assert_eq!((allowed.network, allowed.egress.allow_hosts.len()), (Network::Allow, 2));
+        let on = options(&["--network", "on", "--allow-private", "10.0.0.0/8"]).unwrap();
+        assert_eq!(on.egress.allow_private, ["10.0.0.0/8".parse().unwrap()]);
+        for (wrong, reason) in [
+            (vec!["--network", "allow"], "without --allow-host"),
+            (vec!["--network", "on", "--allow-host", "pypi.org"], "without --network allow"),
+            (vec!["--allow-private", "10.0.0.0/8"], "without --network on"),
+            (vec!["--network", "allow", "--allow-host", "https://pypi.org/"], "without scheme"),
+            (vec!["--network", "on", "--allow-private", "lan"], "range of addresses"),
+        ] {
+            let error = options(&wrong).unwrap_err();
+            assert!(error.contains(reason), "{wrong:?}: {error}");
+        }
     }
 
     #[test]

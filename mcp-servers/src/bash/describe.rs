@@ -21,7 +21,15 @@ pub(super) fn bash(args: &BashArgs, options: &SandboxOptions, attachments: &[Str
     );
     text.push_str(match options.network {
         Network::Off => " There is no network.",
-        Network::On => " The network is the internet.",
+        Network::On => {
+            " The network is the internet, by HTTP and HTTPS only, through the proxy that http_proxy and https_proxy \
+             name (curl, wget, pip, apt, git and Python's libraries use it by themselves)."
+        }
+        Network::Allow => {
+            " Of the network only some hosts are allowed, by HTTP and HTTPS, through the proxy that http_proxy and \
+             https_proxy name; it says which."
+        }
+        Network::Bridge => " The network is the internet.",
     });
     // Writing to a String cannot fail.
     let _ = write!(
@@ -77,7 +85,7 @@ mod tests {
             "image python:3.11",
             "after 120 s",
             "at most 600 s",
-            "The network is the internet.",
+            "The network is the internet, by HTTP and HTTPS only",
             "2 GiB of memory, 2 processors, 512 processes",
             "Attached files (read-only): /shared_files/a.xlsx, /shared_files/b.pdf.",
         ] {

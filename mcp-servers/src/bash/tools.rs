@@ -163,7 +163,7 @@ fn view_image() -> Tool {
 
 /// What is destroyed is the container's own, so nothing is destructive to the user.
 fn contained(network: Network) -> ToolAnnotations {
-    ToolAnnotations::new().destructive(false).open_world(network == Network::On)
+    ToolAnnotations::new().destructive(false).open_world(network != Network::Off)
 }
 
 fn required(name: &'static str, kind: Kind, description: &'static str) -> Property {

@@ -13,6 +13,9 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::egress::Egress;
+use crate::tunnels::{Lane, Tunnels};
+
 /// Silence after which the guest gives the host up, should the end of the connection not reach it.
 pub(crate) const LEASE_SECONDS: u32 = 600;
 
@@ -21,6 +24,9 @@ const PING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time for the streams to deliver what was sent before the container ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Frames of tunnels that wait to be written. A command's frames overtake them.
+const LANE_FRAMES: usize = 4;
 
 /// Bytes of standard error kept to explain a failure.
 const MAX_STDERR_BYTES: usize = 4096;
@@ -31,6 +37,7 @@ pub(crate) type EngineInput = Pin<Box<dyn AsyncWrite + Send>>;
 #[derive(Debug)]
 pub(crate) struct Connection {
     outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    lane: Lane,
     shared: Arc<Shared>,
     next_id: AtomicU32,
 }
@@ -42,6 +49,8 @@ struct Shared {
     end_reason: OnceLock<String>,
     ended: CancellationToken,
     stderr: Mutex<Vec<u8>>,
+    /// Set when the guest may open tunnels.
+    tunnels: OnceLock<Tunnels>,
 }
 
 /// Frames that answer one id. Forgets the id when dropped.
@@ -60,11 +69,19 @@ impl Connection {
             end_reason: OnceLock::new(),
             ended: CancellationToken::new(),
             stderr: Mutex::default(),
+            tunnels: OnceLock::new(),
         });
         let (outgoing, waiting) = mpsc::unbounded_channel();
+        let (lane, pieces) = mpsc::channel(LANE_FRAMES);
         tokio::spawn(read_frames(output, Arc::clone(&shared)));
-        tokio::spawn(write_frames(input, waiting, Arc::clone(&shared)));
-        Self { outgoing, shared, next_id: AtomicU32::new(1) }
+        tokio::spawn(write_frames(input, waiting, pieces, Arc::clone(&shared)));
+        Self { outgoing, lane, shared, next_id: AtomicU32::new(1) }
+    }
+
+    /// Lets the guest open tunnels, which lead to this proxy.
+    pub(crate) fn serve_tunnels(&self, egress: Egress) {
+        let ended = self.shared.ended.clone();
+        let _ = self.shared.tunnels.set(Tunnels::new(Arc::new(egress), self.lane.clone(), ended));
     }
 
     /// A new id, and what will come for it.
@@ -191,12 +208,23 @@ async fn read_frames(mut output: EngineOutput, shared: Arc<Shared>) {
     shared.end(&reason);
 }
 
-fn route_frames(decoder: &mut Decoder, shared: &Shared) -> Result<(), gaia_sandbox_protocol::ProtocolError> {
-    while let Some(raw) = decoder.next_frame()? {
-        if let Some(frame) = GuestFrame::decode(&raw)?
-            && let Some(route) = lock(&shared.routes).get(&raw.id)
-        {
-            let _ = route.send(frame);
+fn route_frames(decoder: &mut Decoder, shared: &Shared) -> Result<(), String> {
+    while let Some(raw) = decoder.next_frame().map_err(|error| error.to_string())? {
+        let id = raw.id;
+        match GuestFrame::decode(&raw).map_err(|error| error.to_string())? {
+            None => {}
+            Some(
+                frame @ (GuestFrame::TunnelOpen
+                | GuestFrame::TunnelData(_)
+                | GuestFrame::TunnelCredit(_)
+                | GuestFrame::TunnelEnd
+                | GuestFrame::TunnelClose),
+            ) => shared.tunnels.get().ok_or("it has no network")?.take(id, frame)?,
+            Some(frame) => {
+                if let Some(route) = lock(&shared.routes).get(&id) {
+                    let _ = route.send(frame);
+                }
+            }
         }
     }
     Ok(())
@@ -205,6 +233,7 @@ fn route_frames(decoder: &mut Decoder, shared: &Shared) -> Result<(), gaia_sandb
 async fn write_frames(
     mut input: EngineInput,
     mut waiting: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut pieces: mpsc::Receiver<Vec<u8>>,
     shared: Arc<Shared>,
 ) {
     let mut pings = tokio::time::interval_at(tokio::time::Instant::now() + PING_INTERVAL, PING_INTERVAL);
@@ -212,9 +241,12 @@ async fn write_frames(
     HostFrame::Ping.encode(u32::MAX, &mut ping);
     loop {
         let bytes = tokio::select! {
+            // In this order: no transfer delays a command.
+            biased;
+            () = shared.ended.cancelled() => return,
             bytes = waiting.recv() => bytes,
             _ = pings.tick() => Some(ping.clone()),
-            () = shared.ended.cancelled() => return,
+            Some(piece) = pieces.recv() => Some(piece),
         };
         let Some(bytes) = bytes else { return };
         let written = tokio::select! {

@@ -10,7 +10,7 @@ use bollard::models::{
 
 use crate::guest_program;
 use crate::labels;
-use crate::options::{Network, SandboxOptions};
+use crate::options::SandboxOptions;
 
 /// Where the files of a sample are.
 pub(crate) const FILES_PATH: &str = "/shared_files";
@@ -20,9 +20,14 @@ pub(crate) const FILES_PATH: &str = "/shared_files";
 const CAPABILITIES: [&str; 9] =
     ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETUID"];
 
+/// Size of `/tmp` for each file it may have: one page. The kernel's own limit follows the host's memory and lets empty
+/// files take more kernel memory than the container may use.
+const TMP_BYTES_PER_FILE: u64 = 4096;
+
 pub(crate) fn body(options: &SandboxOptions, processors: f64, files: Option<&Path>) -> ContainerCreateBody {
     let environment = SandboxOptions::DEFAULT_ENVIRONMENT
         .iter()
+        .chain(options.network.environment())
         .filter(|(name, _)| !options.environment.contains_key(*name))
         .map(|(name, value)| format!("{name}={value}"))
         .chain(options.environment.iter().map(|(name, value)| format!("{name}={value}")))
@@ -44,6 +49,9 @@ pub(crate) fn body(options: &SandboxOptions, processors: f64, files: Option<&Pat
         // Ties the container to its owner: the engine closes the guest's input when our connection closes.
         stdin_once: Some(true),
         tty: Some(false),
+        // PID 1 ignores every signal but this one; waiting for it would only delay the engine's own end.
+        stop_signal: Some("SIGKILL".to_owned()),
+        stop_timeout: Some(1),
         healthcheck: Some(bollard::models::HealthConfig {
             test: Some(vec!["NONE".to_owned()]),
             ..Default::default()
@@ -57,13 +65,7 @@ fn host_config(options: &SandboxOptions, processors: f64, files: Option<&Path>) 
     let limits = &options.limits;
     let memory = integer(limits.memory_bytes);
     HostConfig {
-        network_mode: Some(
-            match options.network {
-                Network::Off => "none",
-                Network::On => "bridge",
-            }
-            .to_owned(),
-        ),
+        network_mode: Some(options.network.mode().to_owned()),
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: Some(CAPABILITIES.map(str::to_owned).to_vec()),
         // Set-user-id programs and file capabilities gain nothing.
@@ -82,7 +84,11 @@ fn host_config(options: &SandboxOptions, processors: f64, files: Option<&Path>) 
         // The engine's default for tmpfs is noexec, which breaks builds by pip and compiled test programs.
         tmpfs: Some(HashMap::from([(
             "/tmp".to_owned(),
-            format!("rw,exec,nosuid,nodev,size={},mode=1777", limits.tmp_bytes),
+            format!(
+                "rw,exec,nosuid,nodev,size={},nr_inodes={},mode=1777",
+                limits.tmp_bytes,
+                limits.tmp_bytes / TMP_BYTES_PER_FILE
+            ),
         )])),
         shm_size: Some(integer(limits.shm_bytes)),
         mounts: files.map(|folder| vec![read_only_mount(folder)]),

@@ -11,11 +11,13 @@
 mod command;
 mod connection;
 mod container;
+mod egress;
 mod engine;
 mod error;
 mod files;
 mod guest_program;
 mod labels;
+mod network;
 mod options;
 mod owner;
 mod pool;
@@ -23,13 +25,19 @@ mod sandbox;
 mod shared_folder;
 mod start;
 mod tasks;
+mod tunnels;
 
 pub use command::{
     BackgroundProcess, Command, Input, Output, Progress, TaskId, TaskInfo, TaskOutput, TaskState,
 };
+pub use egress::{
+    AddressRange, AddressRangeError, Connect, EgressOptions, HostRule, HostRuleError, Resolve,
+    SystemResolver, TcpConnector, UpstreamProxies, UpstreamProxy, UpstreamProxyError,
+};
 pub use engine::{Engine, ImageInfo, LabelFilter, Reaped, SandboxContainer};
 pub use error::{EngineError, FileProblem, SandboxError};
 pub use files::{FileChunk, WriteMode};
-pub use options::{Labels, Limits, Network, SandboxOptions};
+pub use network::Network;
+pub use options::{Labels, Limits, SandboxOptions};
 pub use pool::Pool;
 pub use sandbox::Sandbox;

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::egress::EgressOptions;
+use crate::network::Network;
+
 /// Everything a sandbox is started with.
 #[derive(Debug, Clone)]
 pub struct SandboxOptions {
@@ -10,6 +13,8 @@ pub struct SandboxOptions {
     pub image: String,
     /// Reach of the network inside.
     pub network: Network,
+    /// What is let out with [`Network::On`] and [`Network::Allow`].
+    pub egress: EgressOptions,
     /// A folder shown read-only at `/shared_files`; nothing beside it is visible.
     pub files_dir: Option<PathBuf>,
     /// Bounds on what the container may use.
@@ -44,6 +49,7 @@ impl SandboxOptions {
         Self {
             image: image.into(),
             network: Network::Off,
+            egress: EgressOptions::default(),
             files_dir: None,
             limits: Limits::default(),
             labels: Labels::default(),
@@ -51,15 +57,6 @@ impl SandboxOptions {
             runtime: None,
         }
     }
-}
-
-/// Reach of the network inside a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
-    /// Only the loopback interface of the container itself.
-    Off,
-    /// The engine's default bridge: the internet, and with it whatever the host offers to its bridge.
-    On,
 }
 
 /// Bounds on what a container may use.

@@ -13,9 +13,11 @@ use gaia_sandbox_protocol::{GuestFrame, HostFrame, Init, PROTOCOL_VERSION, Shell
 
 use crate::connection::{Connection, LEASE_SECONDS};
 use crate::container::{self, FILES_PATH};
+use crate::egress::Egress;
 use crate::engine::{self, Engine};
 use crate::error::{EngineError, SandboxError};
 use crate::guest_program;
+use crate::network::PROXY_PORT;
 use crate::options::SandboxOptions;
 use crate::shared_folder::SharedFolder;
 
@@ -50,6 +52,7 @@ pub(crate) async fn start(
     arrival: FilesArrival,
 ) -> Result<Started, SandboxError> {
     check_architecture(engine, options)?;
+    options.network.prepare(engine).await?;
     let shared = match arrival {
         FilesArrival::Later if engine.is_local() => {
             let failed = |error: std::io::Error| start_error(options, error.to_string());
@@ -135,6 +138,13 @@ async fn prepare_and_start(
     let mut greeting = connection.expect_answers_to(0);
     let init = Init { version: PROTOCOL_VERSION, lease_seconds: LEASE_SECONDS, spill_bytes: SPILL_BYTES };
     connection.send(0, [&HostFrame::Init(init)]);
+    let mut listening = None;
+    if let Some(egress) = Egress::new(options.network, &options.egress) {
+        connection.serve_tunnels(egress);
+        let answers = connection.expect_answers();
+        connection.send(answers.id, [&HostFrame::Listen { port: PROXY_PORT }]);
+        listening = Some(answers);
+    }
     engine
         .docker
         .start_container(container_id, None::<StartContainerOptions>)
@@ -147,13 +157,23 @@ async fn prepare_and_start(
             if shell == Shell::None {
                 return Err(start_error(options, "the image has neither bash nor sh".to_owned()));
             }
-            Ok(connection)
         }
-        Ok(Some(other)) => Err(start_error(options, format!("its guest greeted with {other:?}"))),
-        Ok(None) => Err(start_error(options, connection.end_reason())),
+        Ok(Some(other)) => return Err(start_error(options, format!("its guest greeted with {other:?}"))),
+        Ok(None) => return Err(start_error(options, connection.end_reason())),
         Err(_) => {
-            Err(start_error(options, format!("its guest was silent for {} s", HELLO_TIMEOUT.as_secs())))
+            let reason = format!("its guest was silent for {} s", HELLO_TIMEOUT.as_secs());
+            return Err(start_error(options, reason));
         }
+    }
+    let Some(mut listening) = listening else { return Ok(connection) };
+    match listening.next().await {
+        Some(GuestFrame::Done) => Ok(connection),
+        Some(GuestFrame::Error { text, .. }) => {
+            let reason = format!("its guest cannot listen on port {PROXY_PORT} for the proxy: {text}");
+            Err(start_error(options, reason))
+        }
+        Some(other) => Err(start_error(options, format!("its guest answered with {other:?}"))),
+        None => Err(start_error(options, connection.end_reason())),
     }
 }
 

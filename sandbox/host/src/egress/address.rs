@@ -255,9 +255,13 @@ mod tests {
     #[test]
     fn ranges_are_read_as_people_write_them() {
         let range: AddressRange = "10.1.2.3/8".parse().unwrap();
-        assert!(range.contains("10.200.0.1".parse().unwrap()) && !range.contains("11.0.0.1".parse().unwrap()));
+        assert!(
+            range.contains("10.200.0.1".parse().unwrap()) && !range.contains("11.0.0.1".parse().unwrap())
+        );
         let everything: AddressRange = "0.0.0.0/0".parse().unwrap();
-        assert!(everything.contains("255.1.1.1".parse().unwrap()) && !everything.contains("::1".parse().unwrap()));
+        assert!(
+            everything.contains("255.1.1.1".parse().unwrap()) && !everything.contains("::1".parse().unwrap())
+        );
         let one: AddressRange = "::1".parse().unwrap();
         assert!(one.contains("::1".parse().unwrap()) && !one.contains("::2".parse().unwrap()));
         for wrong in ["", "10", "10.0.0.0/33", "::/129", "10.0.0.0/x", "localhost", "10.0.0.0/"] {

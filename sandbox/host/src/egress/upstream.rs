@@ -46,7 +46,8 @@ impl UpstreamProxies {
                 .iter()
                 .find_map(|name| variable(name).filter(|value| !value.trim().is_empty()))
         };
-        let proxy = |name: &str| either(name).or_else(|| either("all_proxy")).map(|text| text.parse()).transpose();
+        let proxy =
+            |name: &str| either(name).or_else(|| either("all_proxy")).map(|text| text.parse()).transpose();
         let exceptions = either("no_proxy").unwrap_or_default();
         Ok(Self {
             http: proxy("http_proxy")?,
@@ -153,7 +154,8 @@ mod tests {
 
     #[test]
     fn the_usual_variables_are_read() {
-        let found = proxies(&[("http_proxy", "proxy.test:3128"), ("HTTPS_PROXY", "http://secure.test")]).unwrap();
+        let found =
+            proxies(&[("http_proxy", "proxy.test:3128"), ("HTTPS_PROXY", "http://secure.test")]).unwrap();
         assert_eq!(format!("{:?}", found.http.unwrap()), "UpstreamProxy(http://proxy.test:3128)");
         assert_eq!(found.https.unwrap().port, 80);
         let all = proxies(&[("ALL_PROXY", "http://p.test:1"), ("http_proxy", "")]).unwrap();

@@ -13,10 +13,10 @@ async fn without_network_there_is_only_the_loopback_interface() {
 }
 
 #[tokio::test]
-async fn with_network_there_is_another_one() {
+async fn on_a_bridge_there_is_another_one() {
     let engine = engine().await;
     let mut options = options(&engine).await;
-    options.network = Network::On;
+    options.network = Network::Bridge;
     let sandbox = Sandbox::start(&engine, &options).await.unwrap();
     assert_eq!(sandbox.says("ls /sys/class/net | grep -c eth").await, "1");
     sandbox.close().await.unwrap();
