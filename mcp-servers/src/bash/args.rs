@@ -275,15 +275,15 @@ mod tests {
                 .options()
                 .map_err(|error| error.to_string())
         };
-        let allowed = options(&["--network", "allow", "--allow-host", "pypi.org,*.debian.org"]).unwrap();
+        let allowed = options(&["--network", "allow", "--allow-host", "example.com,*.example.org"]).unwrap();
         assert_eq!((allowed.network, allowed.egress.allow_hosts.len()), (Network::Allow, 2));
         let on = options(&["--network", "on", "--allow-private", "10.0.0.0/8"]).unwrap();
         assert_eq!(on.egress.allow_private, ["10.0.0.0/8".parse().unwrap()]);
         for (wrong, reason) in [
             (vec!["--network", "allow"], "without --allow-host"),
-            (vec!["--network", "on", "--allow-host", "pypi.org"], "without --network allow"),
+            (vec!["--network", "on", "--allow-host", "example.com"], "without --network allow"),
             (vec!["--allow-private", "10.0.0.0/8"], "without --network on"),
-            (vec!["--network", "allow", "--allow-host", "https://pypi.org/"], "without scheme"),
+            (vec!["--network", "allow", "--allow-host", "https://example.com/"], "without scheme"),
             (vec!["--network", "on", "--allow-private", "lan"], "range of addresses"),
         ] {
             let error = options(&wrong).unwrap_err();
