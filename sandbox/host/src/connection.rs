@@ -301,6 +301,13 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_guest_without_a_network_that_opens_a_tunnel_ends_the_connection() {
+        let connection = connection(vec![encoded(1, &GuestFrame::TunnelOpen)]);
+        assert_eq!(connection.expect_answers().next().await, None);
+        assert!(connection.end_reason().contains("it has no network"), "{}", connection.end_reason());
+    }
+
+    #[tokio::test]
     async fn the_end_of_the_stream_ends_every_wait_and_names_what_was_said() {
         let pieces = [Ok(LogOutput::StdErr { message: "exec format error\n".into() })];
         let output = futures_util::stream::iter(pieces);
