@@ -221,10 +221,10 @@ impl Egress {
 fn is_local_name(name: &str) -> bool {
     const LOCAL_DOMAINS: [&str; 7] =
         ["localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa"];
-    let is_in = |domain: &&str| {
-        name.strip_suffix(*domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    let is_in = |domain: &str| {
+        name.strip_suffix(domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))
     };
-    !name.contains('.') || LOCAL_DOMAINS.iter().any(|domain| is_in(&domain))
+    !name.contains('.') || LOCAL_DOMAINS.iter().any(|domain| is_in(domain))
 }
 
 #[cfg(test)]

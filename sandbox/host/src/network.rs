@@ -40,7 +40,7 @@ const PROXY_ENVIRONMENT: [(&str, &str); 7] = [
     ("NODE_USE_ENV_PROXY", "1"),
 ];
 
-/// The network for [`Network::Bridge`], shared by all sandboxes of an engine.
+/// The network for [`Network::Bridge`] and its interface on the host, shared by all sandboxes of an engine.
 const BRIDGE_NAME: &str = "gaia-sandbox";
 
 impl Network {
@@ -62,12 +62,15 @@ impl Network {
 
     /// Makes the engine's network unless it is there.
     pub(crate) async fn prepare(self, engine: &Engine) -> Result<(), EngineError> {
-        if self != Self::Bridge || engine.docker.inspect_network(BRIDGE_NAME, None).await.is_ok() {
+        let is_there = async || engine.docker.inspect_network(BRIDGE_NAME, None).await.is_ok();
+        if self != Self::Bridge || is_there().await {
             return Ok(());
         }
         let options = [
             // Containers on it do not reach each other.
             ("com.docker.network.bridge.enable_icc", "false"),
+            // Networks may have the same name, interfaces may not: of two processes that make it at once, one fails.
+            ("com.docker.network.bridge.name", BRIDGE_NAME),
         ];
         let wanted = NetworkCreateRequest {
             name: BRIDGE_NAME.to_owned(),
@@ -76,10 +79,10 @@ impl Network {
             ..Default::default()
         };
         match engine.docker.create_network(wanted).await {
-            Ok(_) => Ok(()),
-            // Another process was faster.
-            Err(error) if engine::status_of(&error) == Some(409) => Ok(()),
-            Err(error) => Err(engine::request(format!("create network `{BRIDGE_NAME}`"), &error)),
+            Err(error) if !is_there().await => {
+                Err(engine::request(format!("create network `{BRIDGE_NAME}`"), &error))
+            }
+            _ => Ok(()),
         }
     }
 }
