@@ -158,6 +158,21 @@ fn claiming_png(width: u32, height: u32) -> Vec<u8> {
         .concat()
 }
 
+/// A grey TIFF that claims both sides and has no pixels.
+fn claiming_tiff(side: u32) -> Vec<u8> {
+    // Width, height, bits, compression, meaning, strip offset, rows, strip bytes: each one 32-bit number.
+    let entries: [(u16, u32); 8] =
+        [(256, side), (257, side), (258, 8), (259, 1), (262, 1), (273, 8), (278, side), (279, side)];
+    let mut bytes = b"II*\0\x08\0\0\0\x08\0".to_vec();
+    for (tag, value) in entries {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend([4, 0, 1, 0, 0, 0]);
+        bytes.extend(value.to_le_bytes());
+    }
+    bytes.extend([0; 4]);
+    bytes
+}
+
 fn with_u32_le(mut bytes: Vec<u8>, at: usize, values: &[u32]) -> Vec<u8> {
     for (index, value) in values.iter().enumerate() {
         bytes[at + index * 4..at + index * 4 + 4].copy_from_slice(&value.to_le_bytes());
@@ -174,11 +189,6 @@ fn a_picture_that_claims_to_be_huge_costs_nothing() {
     let frame = jpeg.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
     jpeg[frame + 5..frame + 9].copy_from_slice(&[0xFF; 4]);
     let bmp = with_u32_le(file(&small, ImageFormat::Bmp), 18, &[60_000, 60_000]);
-    let mut tiff = file(&small, ImageFormat::Tiff);
-    for tag in [[0x00, 0x01], [0x01, 0x01]] {
-        let entry = tiff.windows(2).position(|pair| pair == tag).unwrap();
-        tiff = with_u32_le(tiff, entry + 8, &[60_000]);
-    }
     let bombs = [
         ("PNG", claiming_png(60_000, 60_000)),
         ("PNG with one long side", claiming_png(u32::MAX >> 1, 1)),
@@ -186,15 +196,12 @@ fn a_picture_that_claims_to_be_huge_costs_nothing() {
         ("GIF", gif),
         ("JPEG", jpeg),
         ("BMP", bmp),
-        ("TIFF", tiff),
+        ("TIFF", claiming_tiff(60_000)),
     ];
     for (name, bomb) in bombs {
         let before = peak();
         let error = error(&bomb);
-        assert!(
-            error.starts_with("is too large a picture (") || error.starts_with("is a "),
-            "{name}: {error}"
-        );
+        assert!(error.starts_with("is too large a picture ("), "{name}: {error}");
         assert!(peak() - before < 32 << 20, "{name} took {} MiB", (peak() - before) >> 20);
     }
 }

@@ -137,7 +137,13 @@ async fn answer<T: Toolset>(State(app): State<Arc<App<T>>>, mut request: Request
         }
         request.extensions_mut().insert(address);
     }
-    app.service.handle(request).await.map(Body::new)
+    let ends_session = request.method() == Method::DELETE;
+    let mut response = app.service.handle(request).await.map(Body::new);
+    // The Python SDK reports rmcp's 202 as a failure. The session is gone, so nothing is left to accept.
+    if ends_session && response.status() == StatusCode::ACCEPTED {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    response
 }
 
 fn text(status: StatusCode, text: &str) -> Response {
