@@ -9,6 +9,7 @@ mod files;
 mod isolation;
 mod killing;
 mod lifecycle;
+mod network;
 mod output;
 mod pool;
 mod remote;
