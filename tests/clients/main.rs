@@ -1,6 +1,6 @@
 //! Our servers driven by clients that we did not write, and by the official conformance suite: `README.md` says which.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 mod conformance;
 mod inspector;

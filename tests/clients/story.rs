@@ -37,16 +37,16 @@ impl Era {
     }
 }
 
-/// The client's last line on stdout.
-async fn tell(client: Client, era: Era, target: &[String]) -> Value {
+/// The client's last line on stdout, and its stderr.
+async fn tell(client: Client, era: Era, target: &[String]) -> (Value, String) {
     let mut command = client.command();
     command.args(["story", era.word()]).args(target);
     let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("the story ends").unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{client:?} failed: {stderr}");
-    eprintln!("{stderr}");
     let stdout = String::from_utf8(output.stdout).unwrap();
-    serde_json::from_str(stdout.lines().last().expect("the client prints its facts")).unwrap()
+    let facts = stdout.lines().last().expect("the client prints its facts");
+    (serde_json::from_str(facts).unwrap(), stderr)
 }
 
 /// Checks everything that a client reported.
@@ -81,7 +81,8 @@ fn check(mut facts: Value, era: Era) {
 async fn over_stdio(client: Client, era: Era) {
     let run = Run::new();
     let target = [vec!["--".to_owned()], run.bash()].concat();
-    let facts = tell(client, era, &target).await;
+    // Its stderr is the server's too.
+    let (facts, _log) = tell(client, era, &target).await;
     run.containers_gone().await;
     check(facts, era);
 }
@@ -90,7 +91,8 @@ async fn over_http(client: Client, era: Era) {
     let run = Run::new();
     let server = HttpServer::start(&run.bash()).await;
     let url = format!("{}{}", server.base, era.path());
-    let facts = tell(client, era, std::slice::from_ref(&url)).await;
+    let (facts, complaints) = tell(client, era, std::slice::from_ref(&url)).await;
+    assert_eq!(complaints, "", "{client:?} found something odd");
     if era == Era::Auto {
         // Nothing but this, or the idle timeout, says that a client without a session has gone.
         assert_eq!(run.containers().await, [facts["container"].as_str().unwrap()]);
