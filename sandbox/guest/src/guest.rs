@@ -26,6 +26,9 @@ use crate::tunnels::{Polled, Tunnels};
 /// Between two progress reports of a command.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Silence before the host's first frame after which nobody will come: the container was started by hand, or again.
+const INIT_LEASE: Duration = Duration::from_secs(120);
+
 /// Id of the shell that runs nothing at the start: the host begins with 1.
 const FRESH_SHELL_ID: u32 = 0;
 
@@ -103,7 +106,7 @@ impl Guest {
             spill_number: 0,
             spill_files: SpillFiles::default(),
             tunnels: Tunnels::default(),
-            lease: None,
+            lease: Some(INIT_LEASE),
             last_heard: Instant::now(),
             buffer: vec![0; BUFFER_BYTES],
         }

@@ -1,130 +1,93 @@
-//! Measures what a command costs, beside what `docker exec` costs on the same machine in the same minute.
+//! Measures what a sandbox costs, beside what `docker exec` costs on the same machine in the same minute, and prints
+//! the table for the documentation.
 //!
 //! `cargo run --release -p gaia-sandbox --example speed -- IMAGE`
 #![allow(clippy::print_stdout)]
 
-use std::error::Error;
-use std::time::{Duration, Instant};
+#[path = "../tests/all/measure.rs"]
+mod measure;
 
-use bollard::container::LogOutput;
-use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
-use futures_util::{StreamExt, TryStreamExt};
-use gaia_sandbox::{Command, Engine, Output, Sandbox, SandboxError, SandboxOptions};
-use tokio_util::sync::CancellationToken;
+use std::time::Duration;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use gaia_sandbox::{Engine, Sandbox, SandboxOptions};
+
+use measure::{GIBIBYTE_OF_LINES, GIBIBYTE_WITHOUT_NEWLINE, Result, Times};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let image = std::env::args().nth(1).unwrap_or_else(|| "python:3.11".to_owned());
     let engine = Engine::connect().await?;
     let docker = bollard::Docker::connect_with_host(engine.address())?;
+    let mut options = SandboxOptions::new(&image);
+    // For the tree of 500 processes.
+    options.limits.processes = 700;
+    let load = fs_err::read_to_string("/proc/loadavg")?;
+    println!("image {image}, load {}", load.split(' ').take(3).collect::<Vec<_>>().join(" "));
+    println!("{:<58} {:>9} {:>9}", "milliseconds", "p50", "p99");
 
-    let (mut starts, mut closes) = (Vec::new(), Vec::new());
-    for _ in 0..5 {
-        let started = Instant::now();
-        let sandbox = Sandbox::start(&engine, &SandboxOptions::new(&image)).await?;
-        run(&sandbox, "true").await?;
-        starts.push(started.elapsed());
-        let started = Instant::now();
-        sandbox.close().await?;
-        closes.push(started.elapsed());
+    let sandbox = Sandbox::start(&engine, &options).await?;
+    let pause = Duration::from_millis(10);
+    let calls = measure::calls(&sandbox, "true", 500, pause).await?;
+    let execs = measure::execs(&docker, &sandbox, "true", 40).await?;
+    row("`true` over stdio, 10 ms between calls", &calls.whole);
+    row("  of it the guest", &calls.inside);
+    row("  back to back", &measure::calls(&sandbox, "true", 500, Duration::ZERO).await?.whole);
+    row("  `docker exec` of `true`", &execs);
+    let ratio = execs.median().as_secs_f64() / calls.whole.median().as_secs_f64();
+    println!("{:<58} {ratio:>9.1}", "  times as fast as `docker exec`");
+    let program = measure::calls(&sandbox, "/bin/true", 200, pause).await?;
+    row("`/bin/true` over stdio", &program.whole);
+    row("50 x `true` at once", &measure::batches(&sandbox, 50, 10).await?);
+
+    for (name, text) in [("without newline", GIBIBYTE_WITHOUT_NEWLINE), ("in lines", GIBIBYTE_OF_LINES)] {
+        let (mut times, mut growth) = (Vec::new(), 0);
+        for _ in 0..3 {
+            let (took, grown) = measure::output(&sandbox, text).await?;
+            times.push(took);
+            growth = growth.max(grown);
+        }
+        let times = Times::new(times);
+        let exec = measure::execs(&docker, &sandbox, text, 1).await?;
+        row(&format!("1 GiB of output {name}"), &times);
+        println!(
+            "{:<58} {:>9.1}",
+            "  growth of this process's peak memory, MiB",
+            growth as f64 / (1 << 20) as f64
+        );
+        row("  by `docker exec`", &exec);
+        let ratio = exec.median().as_secs_f64() / times.median().as_secs_f64();
+        println!("{:<58} {ratio:>9.1}", "  times as fast as `docker exec`");
     }
-    report("start to first command", starts);
-    report("close", closes);
 
-    let sandbox = Sandbox::start(&engine, &SandboxOptions::new(&image)).await?;
-    for (name, text, pause) in [
-        ("true, back to back", "true", Duration::ZERO),
-        ("true, 10 ms between calls", "true", Duration::from_millis(10)),
-        ("/bin/true, 10 ms between calls", "/bin/true", Duration::from_millis(10)),
+    let limit = Duration::from_secs(2);
+    for (name, text) in [
+        ("beyond the time limit: cooperative", "sleep 60"),
+        ("beyond the time limit: stubborn", "trap '' TERM; sleep 60; sleep 60"),
+        ("beyond the time limit: 500 processes", "for i in $(seq 500); do sleep 60 & done; wait"),
     ] {
         let mut times = Vec::new();
-        let mut inside = Vec::new();
-        for _ in 0..300 {
-            tokio::time::sleep(pause).await;
-            let started = Instant::now();
-            inside.push(run(&sandbox, text).await?.duration);
-            times.push(started.elapsed());
+        for _ in 0..3 {
+            times.push(measure::overshoot(&sandbox, text, limit).await?);
         }
-        report(name, times);
-        report("  of it inside the guest", inside);
-    }
-    let mut times = Vec::new();
-    for _ in 0..50 {
-        let started = Instant::now();
-        exec(&docker, sandbox.container_id(), &["true"]).await?;
-        times.push(started.elapsed());
-    }
-    report("docker exec true", times);
-
-    let mut times = Vec::new();
-    for _ in 0..5 {
-        let started = Instant::now();
-        let runs = (0..50).map(|_| run(&sandbox, "true"));
-        futures_util::future::try_join_all(runs).await?;
-        times.push(started.elapsed());
-    }
-    report("50 x true at once", times);
-
-    let text = "head -c 1073741824 /dev/zero";
-    let mut times = Vec::new();
-    for _ in 0..3 {
-        let started = Instant::now();
-        run(&sandbox, text).await?;
-        times.push(started.elapsed());
-    }
-    report("1 GiB of output", times);
-    let started = Instant::now();
-    let bytes = exec(&docker, sandbox.container_id(), &["sh", "-c", text]).await?;
-    report(&format!("1 GiB of output by docker exec ({bytes} bytes)"), vec![started.elapsed()]);
-
-    for (name, text) in [
-        ("timeout, cooperative: beyond the limit", "sleep 60"),
-        ("timeout, stubborn: beyond the limit", "trap '' TERM; sleep 60; sleep 60"),
-        ("timeout, 400 processes: beyond the limit", "for i in $(seq 400); do sleep 60 & done; wait"),
-    ] {
-        let limit = Duration::from_secs(2);
-        let started = Instant::now();
-        let command = Command::new(text, limit);
-        sandbox.run(command, |_| {}, &CancellationToken::new()).await?;
-        report(name, vec![started.elapsed().saturating_sub(limit)]);
+        row(name, &Times::new(times));
     }
     sandbox.close().await?;
+
+    let (cold, ends) = measure::cold_starts(&engine, &options, 8).await?;
+    let warm = measure::warm_starts(&engine, &options, 8).await?;
+    row("first command, cold container", &cold);
+    row("first command, container from the pool", &warm);
+    let ratio = cold.median().as_secs_f64() / warm.median().as_secs_f64();
+    println!("{:<58} {ratio:>9.1}", "  times as fast as a cold one");
+    row("close", &ends);
+    row(
+        "20 containers at once, first command in each",
+        &Times::new(vec![measure::start_together(&engine, &options, 20).await?]),
+    );
     Ok(())
 }
 
-async fn run(sandbox: &Sandbox, text: &str) -> std::result::Result<Output, SandboxError> {
-    sandbox.run(Command::new(text, Duration::from_secs(120)), |_| {}, &CancellationToken::new()).await
-}
-
-/// Bytes of output.
-async fn exec(docker: &bollard::Docker, container: &str, command: &[&str]) -> Result<usize> {
-    let config = ExecConfig {
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        cmd: Some(command.iter().map(|word| (*word).to_owned()).collect()),
-        ..Default::default()
-    };
-    let id = docker.create_exec(container, config).await?.id;
-    let mut bytes = 0;
-    if let StartExecResults::Attached { mut output, .. } = docker.start_exec(&id, None).await? {
-        while let Some(piece) = output.try_next().await? {
-            let (LogOutput::StdOut { message }
-            | LogOutput::StdErr { message }
-            | LogOutput::Console { message }
-            | LogOutput::StdIn { message }) = piece;
-            bytes += message.len();
-        }
-        let _ = output.next().await;
-    }
-    docker.inspect_exec(&id).await?;
-    Ok(bytes)
-}
-
-fn report(name: &str, mut times: Vec<Duration>) {
-    times.sort_unstable();
-    let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1e3;
-    println!("{name:<46} min {:>9.2}  p50 {:>9.2}  p99 {:>9.2} ms", at(0), at(50), at(99));
+fn row(name: &str, times: &Times) {
+    let milliseconds = |part| times.percentile(part).as_secs_f64() * 1e3;
+    println!("{name:<58} {:>9.2} {:>9.2}", milliseconds(50), milliseconds(99));
 }

@@ -4,15 +4,20 @@
 #![allow(clippy::expect_used, clippy::print_stdout, clippy::unwrap_used)]
 
 mod adversarial;
+mod churn;
 mod commands;
+mod engine_loss;
 mod files;
 mod isolation;
 mod killing;
 mod lifecycle;
+mod measure;
 mod network;
 mod output;
 mod pool;
+mod private_engine;
 mod remote;
+mod speed;
 mod state;
 mod support;
 mod tasks;

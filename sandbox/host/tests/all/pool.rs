@@ -1,10 +1,11 @@
 //! Containers that are ready before they are asked for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use gaia_sandbox::{Engine, LabelFilter, Pool, Sandbox, SandboxError, SandboxOptions};
 
+use crate::measure;
 use crate::support::{PLENTY, Run, engine, eventually, forwarded, options};
 
 /// Options under a label of the test's own, and the filter that finds its containers.
@@ -23,29 +24,11 @@ async fn count(engine: &Engine, filter: &LabelFilter) -> usize {
 async fn a_first_command_costs_a_tenth_of_what_a_cold_container_does() {
     let engine = engine().await;
     let (options, filter) = labelled(&engine, "fast").await;
-    let mut cold = Vec::new();
-    for _ in 0..3 {
-        let started = Instant::now();
-        let sandbox = Sandbox::start(&engine, &options).await.unwrap();
-        sandbox.says("true").await;
-        cold.push(started.elapsed());
-        sandbox.close().await.unwrap();
-    }
-    let pool = Pool::new(engine.clone(), options, 3);
-    pool.filled().await;
-    let mut warm = Vec::new();
-    for _ in 0..3 {
-        let started = Instant::now();
-        let sandbox = pool.check_out(None).await.unwrap();
-        sandbox.says("true").await;
-        warm.push(started.elapsed());
-        sandbox.close().await.unwrap();
-        pool.filled().await;
-    }
-    pool.close().await.unwrap();
-    cold.sort();
-    warm.sort();
-    assert!(warm[1] * 10 < cold[1], "warm {warm:?}, cold {cold:?}");
+    let (cold, _) = measure::cold_starts(&engine, &options, 3).await.unwrap();
+    let warm = measure::warm_starts(&engine, &options, 5).await.unwrap();
+    let (cold, warm) = (cold.median(), warm.median());
+    println!("cold {cold:?}, warm {warm:?}");
+    assert!(warm * 10 < cold, "warm {warm:?}, cold {cold:?}");
     assert_eq!(count(&engine, &filter).await, 0);
 }
 

@@ -153,3 +153,19 @@ async fn a_virtual_environment_works_across_commands() {
     assert_ne!(sandbox.says("command -v python3").await, "/tmp/venv/bin/python3");
     sandbox.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn commands_at_the_same_time_do_not_move_each_other() {
+    let sandbox = sandbox().await;
+    sandbox.says("mkfifo /tmp/both; cd /").await;
+    // Neither goes on before the other has changed its directory too.
+    let (first, second) = tokio::join!(
+        sandbox.says("cd /usr; x=1; echo >/tmp/both; echo $PWD ${x}${y}"),
+        sandbox.says("cd /etc; y=2; read -r _ </tmp/both; echo $PWD ${x}${y}")
+    );
+    assert_eq!((first.as_str(), second.as_str()), ("/usr 1", "/etc 2"));
+    // The last to end leaves its state.
+    let after = sandbox.says("echo $PWD ${x}${y}").await;
+    assert!(["/usr 1", "/etc 2"].contains(&after.as_str()), "{after}");
+    sandbox.close().await.unwrap();
+}
