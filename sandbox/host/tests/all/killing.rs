@@ -93,8 +93,15 @@ async fn fork_bombs_end_with_their_time_limit_and_the_next_command_works() {
     sandbox.within("(:(){ :|:& };:) >/dev/null 2>&1 & sleep 1", PLENTY).await;
     let output = sandbox.within("echo ok", PLENTY).await;
     assert_eq!(text_of(&output), "ok\n", "{output:?}");
+    // A bomb whose processes come and go may leave room at one command's start and none for its pipeline: that command
+    // fails, in words, and the next one finds the table full and has it cleared.
     eventually("the bomb is gone", PLENTY, async || {
-        sandbox.says("ps -e | wc -l").await.trim().parse::<u32>().unwrap() < 20
+        let output = sandbox.sh("ps -e | wc -l").await;
+        assert!(
+            output.exit_code == 0 || text_of(&output).contains("Resource temporarily unavailable"),
+            "{output:?}"
+        );
+        output.exit_code == 0 && text_of(&output).trim().parse::<u32>().is_ok_and(|count| count < 20)
     })
     .await;
     sandbox.close().await.unwrap();

@@ -11,6 +11,8 @@ mod files;
 mod isolation;
 mod killing;
 mod lifecycle;
+// The example `speed` includes the same file and uses the rest of it.
+#[allow(dead_code)]
 mod measure;
 mod network;
 mod output;
