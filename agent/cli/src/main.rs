@@ -42,8 +42,9 @@ fn run(arguments: Arguments, environment: Environment, console: Console) -> Comm
 fn start_log(arguments: &Arguments, environment: &Environment, console: &Console) {
     let level = match (arguments.quiet, arguments.verbose) {
         (true, _) => "error",
-        (false, 0) => "warn",
-        (false, 1) => "warn,gaia=info,gaia_agent=info,gaia_sandbox=info",
+        // The library logs an error of its own before ours, which says what to do.
+        (false, 0) => "warn,rmcp=off,async_openai=off",
+        (false, 1) => "warn,rmcp=off,async_openai=off,gaia=info,gaia_agent=info,gaia_sandbox=info",
         (false, _) => "info,gaia=debug,gaia_agent=debug,gaia_sandbox=debug",
     };
     let filter = environment.get_filled(LOG_VARIABLE).unwrap_or(level);

@@ -9,6 +9,7 @@ use gaia_agent::Status;
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use crate::command::sandbox_image;
 use crate::config::{Loaded, Secrets};
 use crate::console::Console;
 use crate::dataset::Dataset;
@@ -46,7 +47,24 @@ pub async fn work_on_run(
 ) -> CommandResult<Stopped> {
     let concurrency = NonZeroUsize::new(loaded.config.run.concurrency).unwrap_or(NonZeroUsize::MIN);
     let now = OffsetDateTime::now_utc();
-    record.sessions.push(Session { started: now, ended: None, concurrency: concurrency.get() });
+    let config = (loaded.effective != record.config).then(|| loaded.effective.clone());
+    if config.is_some() {
+        console.warn(
+            "this session has other settings than the run began with; `sessions` in run.json holds them",
+        );
+    }
+    record.sessions.push(Session {
+        started: now,
+        ended: None,
+        concurrency: concurrency.get(),
+        endpoint: loaded.secrets.redact(&ready.base_url).into_owned(),
+        images: loaded
+            .servers
+            .iter()
+            .filter_map(|spec| Some((spec.name.clone(), sandbox_image(spec)?)))
+            .collect(),
+        config,
+    });
     record.ended = None;
     run.write_record(record)?;
 

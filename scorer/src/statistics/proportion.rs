@@ -31,8 +31,15 @@ impl Proportion {
     ///
     /// Unlike the textbook interval it stays within 0 and 1 and keeps its width at 0 and 100 %.
     pub fn wilson_interval(self) -> Option<Interval> {
-        let share = self.share()?;
-        let trials = self.trials() as f64;
+        self.clustered_wilson_interval(1)
+    }
+
+    /// The same for trials that come in clusters of `size` alike ones, such as the epochs of one question. Repeats
+    /// of a question tell nothing about other questions: each cluster counts as one trial, which is the widest the
+    /// interval can be. `None` of an empty set or of clusters without a member.
+    pub fn clustered_wilson_interval(self, size: u32) -> Option<Interval> {
+        let share = self.share().filter(|_| size > 0)?;
+        let trials = self.trials() as f64 / f64::from(size);
         let z2 = Z_95 * Z_95;
         let centre = share + z2 / (2.0 * trials);
         let half_width = Z_95 * (share * (1.0 - share) / trials + z2 / (4.0 * trials * trials)).sqrt();
@@ -71,6 +78,14 @@ mod tests {
         check(15, 133, 0.0624, 0.1605);
         check(0, 20, 0.0, 0.1611);
         check(1, 28, 0.0061, 0.1718);
+    }
+
+    #[test]
+    fn repeats_of_a_question_do_not_narrow_the_interval() {
+        let once = Proportion { successes: 2, failures: 1 };
+        let thrice = Proportion { successes: 6, failures: 3 };
+        assert_eq!(thrice.clustered_wilson_interval(3), once.wilson_interval());
+        assert_eq!(once.clustered_wilson_interval(0), None);
     }
 
     #[test]

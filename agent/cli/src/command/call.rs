@@ -1,7 +1,8 @@
 use std::io::Read;
+use std::time::Duration;
 
 use gaia_agent::Part;
-use gaia_agent::tools::{ToolOutput, bound};
+use gaia_agent::tools::{ToolOutput, bound, validate};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -22,13 +23,19 @@ pub(super) async fn call(arguments: CallArguments, surroundings: &Surroundings) 
         }
         text => text.to_owned(),
     };
-    let values = serde_json::from_str(&text).map_err(|error| {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text).map_err(|error| {
         CommandError::usage(anyhow::Error::from(error).context("the arguments are no JSON object"))
             .with_hint(r#"such as '{"command": "ls"}'"#)
     })?;
     let (host, _files) = start_all(&loaded).await?;
     let output = match host.find(&arguments.tool) {
-        Some(tool) => Ok(host.call(tool, values, &CancellationToken::new()).await),
+        // As in a run: what does not fit the schema never reaches the server.
+        Some(tool) => Ok(match validate(&text, tool) {
+            Ok(values) => host.call(tool, values, &CancellationToken::new()).await,
+            Err(reason) => {
+                refused(&format!("the arguments of `{}` were not accepted: {reason}", tool.model_name))
+            }
+        }),
         None => {
             let names: Vec<_> = host.offered().iter().map(|tool| tool.canonical.as_str()).collect();
             let names = names.join(", ");
@@ -44,6 +51,17 @@ pub(super) async fn call(arguments: CallArguments, surroundings: &Surroundings) 
         if arguments.json { as_json(&output)? } else { as_text(&output, loaded.config.agent.result_bytes) };
     surroundings.console.print(&text)?;
     Ok(if output.is_error { exit_code::TOOL } else { exit_code::SUCCESS })
+}
+
+/// The answer to a call that was not made.
+fn refused(reason: &str) -> ToolOutput {
+    ToolOutput {
+        content: vec![Part::Text { text: format!("error: {reason}") }],
+        structured: None,
+        is_error: true,
+        failure: None,
+        duration: Duration::ZERO,
+    }
 }
 
 /// What the model would be shown, images described.

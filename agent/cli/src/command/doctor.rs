@@ -98,6 +98,11 @@ fn check_image(name: &str, image: Result<gaia_sandbox::ImageInfo, EngineError>) 
     }
 }
 
+/// The image that a server starts its containers from; `None` for a server that starts none.
+pub(crate) fn sandbox_image(server: &ServerSpec) -> Option<String> {
+    bash_arguments(server).map(|arguments| named_image(arguments).unwrap_or_else(|| DEFAULT_IMAGE.to_owned()))
+}
+
 /// The arguments of the server that runs commands in containers.
 fn bash_arguments(server: &ServerSpec) -> Option<&[String]> {
     match &server.transport {

@@ -103,7 +103,7 @@ impl Count {
                 num,
                 correct: known.then_some(correct),
                 score: proportion.share().filter(|_| known),
-                interval: proportion.wilson_interval().filter(|_| known),
+                interval: proportion.clustered_wilson_interval(record.epochs).filter(|_| known),
             }
         };
         let metrics = METRICS.iter().enumerate().map(|(index, name)| {

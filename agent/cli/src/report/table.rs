@@ -3,8 +3,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::Figures;
 
 /// Said wherever the figures of a rehearsal are shown.
-pub const REHEARSAL_NOTE: &str = "This is a rehearsal: the replies were scripted, so the score says nothing about any \
-model. Every answer still came out of real tool calls.";
+pub const REHEARSAL_NOTE: &str = "This is a rehearsal: the replies are scripted, so the score says nothing about any \
+model.";
 
 /// The results for people: one row a level and overall, for each metric.
 pub fn results_table(figures: &Figures) -> String {

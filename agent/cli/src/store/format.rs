@@ -1,6 +1,7 @@
 //! What the files of a run hold. A change to a struct here asks for a look at every older reader: fields may
 //! be added with a default; anything else raises the version.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gaia_agent::{Failure, Status, Usage};
@@ -75,13 +76,22 @@ pub struct HostFacts {
     pub docker_version: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     #[serde(with = "time::serde::rfc3339")]
     pub started: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     pub ended: Option<OffsetDateTime>,
     pub concurrency: usize,
+    /// The model endpoint in full, variables expanded.
+    #[serde(default)]
+    pub endpoint: String,
+    /// The sandbox image of each bash server by name, variables expanded.
+    #[serde(default)]
+    pub images: BTreeMap<String, String>,
+    /// The effective config of this session, when it is not that of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<toml::Table>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -24,6 +24,10 @@ impl Verdict {
 pub(super) fn failure(failure: &HttpFailure) -> Verdict {
     match failure {
         HttpFailure::Transport(reason) => Verdict::retry(reason.clone()),
+        HttpFailure::Page { status, body } => Verdict::retry(format!(
+            "a web page came in place of a reply (HTTP {status}; check `model.base_url`): {}",
+            readable(body)
+        )),
         HttpFailure::Status { status, retry_after, body } => {
             let error = ErrorText::of(body);
             match error.verdict(*status) {

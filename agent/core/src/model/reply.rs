@@ -29,6 +29,13 @@ struct PartialCall {
     arguments: String,
 }
 
+/// What one entry of `tool_calls` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Piece,
+    Whole,
+}
+
 impl ReplyBuilder {
     /// Takes one chunk of a stream, or a whole reply: `delta` and `message` hold the same fields.
     pub(super) fn add(&mut self, chunk: &Value) -> Result<(), Verdict> {
@@ -54,8 +61,10 @@ impl ReplyBuilder {
             .find(|text| !text.is_empty());
         self.reasoning.push_str(&thought.unwrap_or_default());
         self.refusal.push_str(&text_of(&piece["refusal"]));
+        // A message holds whole calls; only a delta holds pieces of them.
+        let form = if choice.get("delta").is_some() { Form::Piece } else { Form::Whole };
         for fragment in piece["tool_calls"].as_array().into_iter().flatten() {
-            self.add_call(fragment);
+            self.add_call(fragment, form);
         }
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             self.finish_reason = Some(reason.to_owned());
@@ -63,13 +72,14 @@ impl ReplyBuilder {
         Ok(())
     }
 
-    fn add_call(&mut self, fragment: &Value) {
+    fn add_call(&mut self, fragment: &Value, form: Form) {
         let index = fragment["index"].as_u64();
         let id = fragment["id"].as_str().unwrap_or("");
         let function = &fragment["function"];
         let name = function["name"].as_str().unwrap_or("");
         // Fragments are told apart by index; without one by a new id; without both a name starts a new call.
         let known = match index {
+            _ if form == Form::Whole => None,
             Some(_) => self.calls.iter().position(|call| {
                 call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
             }),
@@ -225,6 +235,18 @@ mod tests {
         assert_eq!(calls.len(), 2);
         assert!(
             calls.iter().all(|(id, name, arguments)| !id.is_empty() && name == "bash" && arguments == "{}")
+        );
+        assert_ne!(calls[0].0, calls[1].0);
+    }
+
+    #[test]
+    fn whole_calls_under_one_id_stay_two_calls() {
+        let call = |arguments: &str| json!({"id": "a", "function": {"name": "bash", "arguments": arguments}});
+        let message = json!({"tool_calls": [call("{\"n\":1}"), call("{\"n\":2}")]});
+        let calls = calls(&[json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]})]);
+        assert_eq!(
+            calls.iter().map(|call| call.2.as_str()).collect::<Vec<_>>(),
+            [r#"{"n":1}"#, r#"{"n":2}"#]
         );
         assert_ne!(calls[0].0, calls[1].0);
     }

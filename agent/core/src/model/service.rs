@@ -34,6 +34,9 @@ pub(super) enum Delivery {
 pub(super) enum HttpFailure {
     #[error("HTTP {status}: {body}")]
     Status { status: u16, retry_after: Option<Duration>, body: String },
+    /// A web page with a good status: a proxy's, or the address is not that of an API.
+    #[error("HTTP {status}, a web page: {body}")]
+    Page { status: u16, body: String },
     /// No reply at all: refused, reset, timed out, not resolved.
     #[error("{0}")]
     Transport(String),
@@ -63,12 +66,14 @@ impl tower::Service<HttpRequestFactory> for ModelService {
                 client.execute(request).await.map_err(|error| HttpFailure::Transport(describe(&error)))?;
             let status = response.status();
             let content_type = header(response.headers(), CONTENT_TYPE.as_str()).unwrap_or("").to_owned();
-            if !status.is_success() || content_type.starts_with("text/html") {
+            if !status.is_success() {
                 let retry_after = retry_after(response.headers(), SystemTime::now());
-                // A page in place of a reply is a proxy or a wrong address, whatever its status says.
-                let status = if status.is_success() { 502 } else { status.as_u16() };
                 let body = read(response, ERROR_BODY_BYTES).await.unwrap_or_default();
-                return Err(HttpFailure::Status { status, retry_after, body });
+                return Err(HttpFailure::Status { status: status.as_u16(), retry_after, body });
+            }
+            if content_type.starts_with("text/html") {
+                let body = read(response, ERROR_BODY_BYTES).await.unwrap_or_default();
+                return Err(HttpFailure::Page { status: status.as_u16(), body });
             }
             if delivery == Delivery::Streamed && content_type.starts_with("application/json") {
                 return as_stream(response).await;
