@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use gaia_tests::machine::program;
 use serde_json::Value;
 
 use crate::installed::{node, scripts};
-use crate::server::{HttpServer, PATIENCE, Run, program};
+use crate::server::{HttpServer, PATIENCE, Run};
 
 const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 

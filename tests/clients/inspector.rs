@@ -93,7 +93,7 @@ async fn inspector_over_http() {
 #[tokio::test]
 async fn inspector_finds_no_fault_in_the_schemas() {
     let run = Run::new();
-    let submit = crate::server::program("gaia-mcp-submit").display().to_string();
+    let submit = gaia_tests::machine::program("gaia-mcp-submit").display().to_string();
     for command_line in [run.bash(), vec![submit]] {
         let target = [vec!["--transport".to_owned(), "stdio".to_owned()], command_line].concat();
         let (code, listed) =

@@ -1,9 +1,9 @@
 //! Our programs, and the containers they leave.
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use gaia_tests::machine::{program, sandbox_image};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -11,32 +11,6 @@ use tokio::process::{Child, Command};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a container may outlive its client.
 const GONE: Duration = Duration::from_secs(5);
-
-/// A program of the workspace, beside the test's own folder.
-pub(crate) fn program(name: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let path = own.parent().and_then(Path::parent).unwrap().join(name);
-    assert!(
-        path.is_file(),
-        "`{}` is not built; run `cargo build --workspace --bins` before the tests",
-        path.display()
-    );
-    path
-}
-
-/// The image that tests start containers from.
-fn sandbox_image() -> String {
-    let recorded = || {
-        let file = fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.env")).ok()?;
-        let line = file.lines().find_map(|line| line.strip_prefix("GAIA_SANDBOX_IMAGE="))?;
-        Some(line.trim_matches('"').to_owned())
-    };
-    ["GAIA_TEST_IMAGE", "GAIA_SANDBOX_IMAGE"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok())
-        .or_else(recorded)
-        .unwrap_or_else(|| "python:3.11".to_owned())
-}
 
 /// The run that a test's containers are labelled with. Tests run at the same time, each in a process of its own.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::support::{program, sandbox_image};
+use gaia_tests::machine::{program, sandbox_image};
 
 /// A folder with a config and, unless a test says otherwise, a dataset; the program runs in it.
 pub(crate) struct Desk {

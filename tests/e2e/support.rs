@@ -1,40 +1,13 @@
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
 use gaia_agent::tools::{CallOrder, Protocol, Scope, ServerSpec, ToolHost, TransportSpec};
 use gaia_agent::{AgentEvent, AgentSettings, Budget, EventSink, Message, Outcome, Part, Task};
+use gaia_tests::machine::{program, sandbox_image};
 use gaia_tests::scripted::{Options, Script, ScriptedModel};
 use tokio_util::sync::CancellationToken;
-
-/// A program of the workspace, beside the test's own folder.
-pub(crate) fn program(name: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let folder = own.parent().and_then(Path::parent).unwrap();
-    let path = folder.join(name);
-    assert!(
-        path.is_file(),
-        "`{}` is not built; run `cargo build --workspace --bins` before the tests",
-        path.display()
-    );
-    path
-}
-
-/// The image that tests start containers from.
-pub(crate) fn sandbox_image() -> String {
-    let recorded = || {
-        let file = fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.env")).ok()?;
-        let line = file.lines().find_map(|line| line.strip_prefix("GAIA_SANDBOX_IMAGE="))?;
-        Some(line.trim_matches('"').to_owned())
-    };
-    ["GAIA_TEST_IMAGE", "GAIA_SANDBOX_IMAGE"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok())
-        .or_else(recorded)
-        .unwrap_or_else(|| "python:3.11".to_owned())
-}
 
 pub(crate) fn stdio_server(name: &str, program_name: &str, args: &[&str]) -> ServerSpec {
     ServerSpec {

@@ -1,5 +1,6 @@
 //! Support for the end-to-end tests.
 
+pub mod machine;
 pub mod scripted;
 
 #[cfg(test)]

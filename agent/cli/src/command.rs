@@ -13,8 +13,6 @@ mod schema;
 mod score;
 mod tools;
 
-pub(crate) use doctor::sandbox_image;
-
 use std::path::PathBuf;
 
 use crate::args::{Command, ConfigArguments};

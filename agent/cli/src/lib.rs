@@ -13,6 +13,7 @@ pub mod progress;
 pub mod prompt;
 pub mod report;
 pub mod sample;
+mod sandbox_image;
 pub mod schedule;
 pub mod scoring;
 pub mod session;

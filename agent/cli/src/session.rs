@@ -9,7 +9,6 @@ use gaia_agent::Status;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::command::sandbox_image;
 use crate::config::{Loaded, Secrets};
 use crate::console::Console;
 use crate::dataset::Dataset;
@@ -18,6 +17,7 @@ use crate::preflight::Ready;
 use crate::progress::Progress;
 use crate::report::{Figures, results_table, write_files};
 use crate::sample::{SampleContext, remove_staged_leftovers};
+use crate::sandbox_image::sandbox_image;
 use crate::signals::Interrupt;
 use crate::store::{RunDirectory, RunRecord, Session};
 use crate::work::{OnError, Pending, Spent, StopRules, Stopped, work_through};

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::conversation::{Conversation, Pressure};
 use crate::event::{AgentEvent, EventSink};
 use crate::extract;
-use crate::limits::Meter;
+use crate::limits::{BYTES_PER_TOKEN, Meter};
 use crate::message::{Image, Message, Part, ToolDefinition};
 use crate::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
 use crate::outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing};
@@ -62,8 +62,6 @@ const LAST_CALL_TIMEOUT: Duration = Duration::from_secs(180);
 /// The share of a known window above which old tool output is shortened before the next call; the rest is for
 /// the reply and the error of the estimate.
 const COMPACT_ABOVE: f64 = 0.8;
-
-const BYTES_PER_TOKEN: u64 = 4;
 
 struct Run<'a> {
     model: &'a dyn ChatModel,
@@ -254,7 +252,8 @@ impl Run<'_> {
             }
         };
         let received = reply.content.as_ref().map_or(0, String::len);
-        self.meter.count_reply(reply.usage, self.conversation.text_bytes() + received, took);
+        let conversation = &self.conversation;
+        self.meter.count_reply(reply.usage, || conversation.text_bytes() + received, took);
         self.sink.emit(AgentEvent::ModelReply {
             step,
             content: reply.content.clone(),
@@ -269,9 +268,10 @@ impl Run<'_> {
 
     /// Shortens old tool output when a known window is nearly full.
     fn make_room(&mut self, step: u32) {
-        let estimated_tokens = self.conversation.text_bytes() as u64 / BYTES_PER_TOKEN;
-        let full =
-            self.window_tokens.is_some_and(|window| estimated_tokens as f64 > window as f64 * COMPACT_ABOVE);
+        let full = self.window_tokens.is_some_and(|window| {
+            let estimated_tokens = self.conversation.text_bytes() / BYTES_PER_TOKEN;
+            estimated_tokens as f64 > window as f64 * COMPACT_ABOVE
+        });
         if full {
             self.compact(step, Pressure::OldResults);
         }

@@ -22,7 +22,7 @@ pub(crate) struct Meter {
 }
 
 /// Bytes of a token, for replies without a count; within some percent for English text and code.
-const BYTES_PER_TOKEN: usize = 4;
+pub(crate) const BYTES_PER_TOKEN: usize = 4;
 
 impl Meter {
     pub(crate) fn start(settings: &AgentSettings) -> Self {
@@ -40,12 +40,18 @@ impl Meter {
         }
     }
 
-    pub(crate) fn count_reply(&mut self, usage: Usage, sent_and_received_bytes: usize, took: Duration) {
+    /// `sent_and_received_bytes` is asked only when the provider counted nothing: it walks the whole conversation.
+    pub(crate) fn count_reply(
+        &mut self,
+        usage: Usage,
+        sent_and_received_bytes: impl FnOnce() -> usize,
+        took: Duration,
+    ) {
         self.steps += 1;
         self.model_time += took;
         self.usage += usage;
         if usage.total() == 0 {
-            self.estimated_tokens += (sent_and_received_bytes / BYTES_PER_TOKEN) as u64;
+            self.estimated_tokens += (sent_and_received_bytes() / BYTES_PER_TOKEN) as u64;
         }
     }
 

@@ -1,6 +1,5 @@
 use std::path::{Path, PathBuf};
 
-use gaia_agent::tools::{ServerSpec, TransportSpec};
 use gaia_sandbox::{Engine, EngineError};
 use serde::Serialize;
 
@@ -10,9 +9,7 @@ use crate::config::{Loaded, Purpose};
 use crate::dataset;
 use crate::environment::SANDBOX_IMAGE;
 use crate::exit_code::{self, CommandResult};
-
-/// The image that the bash server uses when nothing names another.
-const DEFAULT_IMAGE: &str = "python:3.11";
+use crate::sandbox_image::{DEFAULT_IMAGE, bash_arguments, named_image};
 
 /// One thing that a run needs.
 #[derive(Debug, Serialize)]
@@ -98,31 +95,6 @@ fn check_image(name: &str, image: Result<gaia_sandbox::ImageInfo, EngineError>) 
     }
 }
 
-/// The image that a server starts its containers from; `None` for a server that starts none.
-pub(crate) fn sandbox_image(server: &ServerSpec) -> Option<String> {
-    bash_arguments(server).map(|arguments| named_image(arguments).unwrap_or_else(|| DEFAULT_IMAGE.to_owned()))
-}
-
-/// The arguments of the server that runs commands in containers.
-fn bash_arguments(server: &ServerSpec) -> Option<&[String]> {
-    match &server.transport {
-        TransportSpec::Stdio { command, args, .. }
-            if Path::new(command).file_name().is_some_and(|name| name == "gaia-mcp-bash") =>
-        {
-            Some(args)
-        }
-        _ => None,
-    }
-}
-
-fn named_image(arguments: &[String]) -> Option<String> {
-    arguments.iter().enumerate().find_map(|(position, argument)| match argument.strip_prefix("--image") {
-        Some("") => arguments.get(position + 1).cloned(),
-        Some(rest) => rest.strip_prefix('=').map(str::to_owned),
-        None => None,
-    })
-}
-
 fn check_key(loaded: Option<&Loaded>) -> Check {
     let model = loaded.map(|loaded| &loaded.config.model);
     let (state, detail) = match (loaded, model.and_then(|model| model.api_key_env.as_ref())) {
@@ -190,14 +162,6 @@ fn listing(checks: &[Check]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_image_is_read_from_both_forms_of_the_flag() {
-        let arguments = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(named_image(&arguments("--network on --image a:1")), Some("a:1".to_owned()));
-        assert_eq!(named_image(&arguments("--image=a:2")), Some("a:2".to_owned()));
-        assert_eq!(named_image(&arguments("--network on")), None);
-    }
 
     #[test]
     fn a_failure_shows_its_way_out_under_it() {

@@ -1,0 +1,46 @@
+//! Which image a server of the config starts its containers from.
+
+use std::path::Path;
+
+use gaia_agent::tools::{ServerSpec, TransportSpec};
+
+/// The image that the bash server uses when nothing names another.
+pub(crate) const DEFAULT_IMAGE: &str = "python:3.11";
+
+/// The image of a server that starts containers; `None` for one that starts none.
+pub(crate) fn sandbox_image(server: &ServerSpec) -> Option<String> {
+    bash_arguments(server).map(|arguments| named_image(arguments).unwrap_or_else(|| DEFAULT_IMAGE.to_owned()))
+}
+
+/// The arguments of the server that runs commands in containers.
+pub(crate) fn bash_arguments(server: &ServerSpec) -> Option<&[String]> {
+    match &server.transport {
+        TransportSpec::Stdio { command, args, .. }
+            if Path::new(command).file_name().is_some_and(|name| name == "gaia-mcp-bash") =>
+        {
+            Some(args)
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn named_image(arguments: &[String]) -> Option<String> {
+    arguments.iter().enumerate().find_map(|(position, argument)| match argument.strip_prefix("--image") {
+        Some("") => arguments.get(position + 1).cloned(),
+        Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+        None => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_is_read_from_both_forms_of_the_flag() {
+        let arguments = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(named_image(&arguments("--network on --image a:1")), Some("a:1".to_owned()));
+        assert_eq!(named_image(&arguments("--image=a:2")), Some("a:2".to_owned()));
+        assert_eq!(named_image(&arguments("--network on")), None);
+    }
+}
