@@ -6,27 +6,31 @@ mod files;
 mod jobs;
 mod picture;
 mod places;
+mod pull;
 mod render;
 mod slot;
 mod tasks;
 mod terminal;
 mod tools;
 mod view;
+mod warden;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gaia_sandbox::{Command, Engine, EngineError, Input, Sandbox, SandboxOptions};
+use gaia_sandbox::{Command, Engine, EngineError, Input, Pool, Sandbox, SandboxOptions};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::args::BashArgs;
+use self::args::PullArg;
 use self::jobs::{LongCall, Work};
 use self::places::Places;
 use self::render::Circumstances;
 use self::slot::{Blueprint, Place, SlotError};
 use self::view::{View, Viewer};
+use self::warden::Warden;
 use crate::arguments::{ArgumentError, Arguments};
 use crate::serve::{ServeError, Start};
 use crate::toolset::{
@@ -49,30 +53,44 @@ pub struct Bash {
     /// How long a client without progress is kept waiting; `None` for as long as it takes.
     answer_within: Option<Duration>,
     viewer: Viewer,
+    warden: Mutex<Option<Warden>>,
 }
 
 /// Connects to Docker and checks the image before anything is served; the first container starts in the background.
 pub async fn start(args: BashArgs) -> Result<Start<Bash>, ServeError> {
+    if args.warden {
+        warden::watch().await?;
+        return Ok(Start::Done);
+    }
     let options = args.options()?;
     let attachments = args.attachments()?;
-    let engine = tokio::time::timeout(CONNECT_TIMEOUT, async {
-        let engine = Engine::connect().await?;
-        engine.image(&options.image).await?;
-        Ok::<_, EngineError>(engine)
-    })
-    .await
-    .map_err(|_elapsed| {
+    let pool_size = args.pool_size()?;
+    let late = |_elapsed| {
         ServeError::Environment(format!("Docker did not answer within {} s", CONNECT_TIMEOUT.as_secs()))
-    })?
-    .map_err(environment)?;
+    };
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, async {
+        let engine = Engine::connect().await?;
+        let image = engine.image(&options.image).await;
+        Ok::<_, EngineError>((engine, image))
+    });
+    let (engine, image) = connected.await.map_err(late)?.map_err(environment)?;
+    match image {
+        Err(EngineError::ImageAbsent { name }) if args.pull == PullArg::Missing => {
+            pull::pull(&engine, &name).await.map_err(environment)?;
+        }
+        present => drop(present.map_err(environment)?),
+    }
     if args.check {
         check(&engine, &options).await?;
         return Ok(Start::Done);
     }
+    // Before the first container.
+    let warden = Mutex::new(Warden::start());
     let tools = tools::all(&describe::bash(&args, &options, &attachments), options.network);
     let memory_bytes = options.limits.memory_bytes;
+    let pool = (pool_size > 0).then(|| Pool::new(engine.clone(), options.clone(), pool_size));
     let places = Arc::new(Places::new(
-        Arc::new(Blueprint { engine: engine.clone(), options }),
+        Arc::new(Blueprint { engine: engine.clone(), pool, options }),
         args.max_containers(),
         args.idle_timeout(),
     ));
@@ -88,6 +106,7 @@ pub async fn start(args: BashArgs) -> Result<Start<Bash>, ServeError> {
         memory_bytes,
         answer_within: args.answer_within(),
         viewer: Viewer::default(),
+        warden,
     }))
 }
 
@@ -162,6 +181,10 @@ impl Toolset for Bash {
 
     async fn close(&self) {
         self.places.close().await;
+        let warden = self.warden.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(warden) = warden {
+            warden.dismiss().await;
+        }
     }
 }
 

@@ -136,7 +136,8 @@ async fn without_docker_the_run_does_not_start() {
 
 #[tokio::test]
 async fn an_absent_image_is_named_with_the_way_to_get_it() {
-    let server = format!("{SUBMIT}{BASH}args = [\"--image\", \"gaia-no-such-image:1\"]\n");
+    let server =
+        format!("{SUBMIT}{BASH}args = [\"--image\", \"gaia-no-such-image:1\", \"--pull\", \"never\"]\n");
     check(Desk::new(), &config(NOWHERE, &server), 4, &["gaia-no-such-image:1", "docker pull"]).await;
 }
 

@@ -1,11 +1,16 @@
-//! Which image a server of the config starts its containers from.
+//! Which image a server of the config starts its containers from, and what is left of them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use gaia_agent::tools::{ServerSpec, TransportSpec};
+use gaia_sandbox::Engine;
 
 /// The image that the bash server uses when nothing names another.
 pub(crate) const DEFAULT_IMAGE: &str = "python:3.11";
+
+/// Time for the engine to say what is left; a run is not held up by an engine that is gone.
+const REAP_LIMIT: Duration = Duration::from_secs(20);
 
 /// The image of a server that starts containers; `None` for one that starts none.
 pub(crate) fn sandbox_image(server: &ServerSpec) -> Option<String> {
@@ -30,6 +35,19 @@ pub(crate) fn named_image(arguments: &[String]) -> Option<String> {
         Some(rest) => rest.strip_prefix('=').map(str::to_owned),
         None => None,
     })
+}
+
+/// Removes what servers that were killed have left behind. Those of other living runs are not touched.
+pub(crate) async fn reap() {
+    let reaped = tokio::time::timeout(REAP_LIMIT, async { Engine::connect().await?.reap().await }).await;
+    match reaped {
+        Ok(Ok(reaped)) if !reaped.removed.is_empty() => {
+            tracing::warn!("removed {} containers whose server was killed", reaped.removed.len());
+        }
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "failed to look for abandoned containers"),
+        Err(_elapsed) => tracing::debug!("the engine did not say in time which containers are abandoned"),
+    }
 }
 
 #[cfg(test)]

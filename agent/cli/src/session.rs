@@ -17,7 +17,7 @@ use crate::preflight::Ready;
 use crate::progress::Progress;
 use crate::report::{Figures, results_table, write_files};
 use crate::sample::{SampleContext, remove_staged_leftovers};
-use crate::sandbox_image::sandbox_image;
+use crate::sandbox_image::{reap, sandbox_image};
 use crate::signals::Interrupt;
 use crate::store::{RunDirectory, RunRecord, Session};
 use crate::work::{OnError, Pending, Spent, StopRules, Stopped, work_through};
@@ -92,6 +92,9 @@ pub async fn work_on_run(
     let stopped = work_through(context, pending, concurrency, rules, spent, interrupt).await;
     progress.clear();
     ready.close().await;
+    if loaded.servers.iter().any(|spec| sandbox_image(spec).is_some()) {
+        reap().await;
+    }
     let now = OffsetDateTime::now_utc();
     record.ended = Some(now);
     if let Some(session) = record.sessions.last_mut() {

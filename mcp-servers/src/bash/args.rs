@@ -21,9 +21,13 @@ const DEFAULT_IMAGE: &str = "python:3.11";
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct BashArgs {
-    /// Image the container is made from; it must be present
+    /// Image the container is made from
     #[arg(long, value_name = "IMAGE", default_value = DEFAULT_IMAGE)]
     pub image: String,
+
+    /// Whether an image that is not there is pulled before the server answers; its progress goes to stderr
+    #[arg(long, value_enum, default_value_t = PullArg::Missing)]
+    pub pull: PullArg,
 
     /// Network of the container
     #[arg(long, value_enum, default_value_t = NetworkArg::Off)]
@@ -54,6 +58,10 @@ pub struct BashArgs {
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..))]
     pub pids: u32,
 
+    /// What all files of the container may take on the disk, such as 20g; a container that writes more is ended
+    #[arg(long, value_name = "SIZE", default_value = "10g", value_parser = parse_bytes)]
+    pub disk: u64,
+
     /// OCI runtime known to Docker, such as runsc
     #[arg(long, value_name = "NAME")]
     pub runtime: Option<String>,
@@ -74,6 +82,10 @@ pub struct BashArgs {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_containers: u16,
 
+    /// Containers kept ready for new clients, over HTTP, in addition to those in use
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=256))]
+    pub pool: u16,
+
     /// Seconds after which a container that nobody uses is removed, over HTTP
     #[arg(long, value_name = "N", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_timeout_sec: u64,
@@ -86,8 +98,20 @@ pub struct BashArgs {
     #[arg(long)]
     pub check: bool,
 
+    /// Wait for the end of the server that started this, and remove the containers of a killed one
+    #[arg(long, hide = true)]
+    pub warden: bool,
+
     #[command(flatten)]
     pub serve: ServeArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PullArg {
+    /// Pulled by Docker from its registry
+    Missing,
+    /// An error that says so
+    Never,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -113,8 +137,13 @@ impl BashArgs {
         };
         options.egress = self.egress()?;
         options.files_dir = self.files_dir()?;
-        options.limits =
-            Limits { memory_bytes: self.memory, cpus: self.cpus, processes: self.pids, ..Limits::default() };
+        options.limits = Limits {
+            memory_bytes: self.memory,
+            cpus: self.cpus,
+            processes: self.pids,
+            disk_bytes: self.disk,
+            ..Limits::default()
+        };
         // An empty variable is the usual way to unset one.
         let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         options.labels = Labels { run: named(&self.run_id), sample: named(&self.sample_id) };
@@ -184,6 +213,17 @@ impl BashArgs {
 
     pub(super) fn answer_within(&self) -> Option<Duration> {
         (self.answer_within_sec > 0).then(|| Duration::from_secs(self.answer_within_sec))
+    }
+
+    /// How many containers to keep ready: none on stdio, where the only one is started with the server.
+    pub(super) fn pool_size(&self) -> Result<usize, ServeError> {
+        if self.pool > 0 && self.serve.http.is_none() {
+            return Err(ServeError::Usage(
+                "--pool has no effect without --http: on stdio the one container starts with the server"
+                    .to_owned(),
+            ));
+        }
+        Ok(usize::from(self.pool))
     }
 
     pub(super) fn max_containers(&self) -> usize {

@@ -118,6 +118,11 @@ impl Places {
     pub(super) async fn close(&self) {
         self.permits.close();
         join_all(self.all().iter().map(|slot| slot.close())).await;
+        if let Some(pool) = &self.blueprint.pool
+            && let Err(error) = pool.close().await
+        {
+            tracing::warn!("failed to remove a container of the pool: {error}");
+        }
     }
 
     fn all(&self) -> Vec<Arc<Slot>> {

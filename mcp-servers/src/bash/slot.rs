@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gaia_sandbox::{Engine, EngineError, Sandbox, SandboxError, SandboxOptions};
+use gaia_sandbox::{Engine, EngineError, Pool, Sandbox, SandboxError, SandboxOptions};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -16,6 +16,17 @@ use super::jobs::Jobs;
 pub(super) struct Blueprint {
     pub(super) engine: Engine,
     pub(super) options: SandboxOptions,
+    /// Containers that run before a client asks for one.
+    pub(super) pool: Option<Pool>,
+}
+
+impl Blueprint {
+    async fn start(&self) -> Result<Sandbox, SandboxError> {
+        match &self.pool {
+            Some(pool) => pool.check_out(None).await,
+            None => Sandbox::start(&self.engine, &self.options).await,
+        }
+    }
 }
 
 /// Why a call has no container to run in; the text is for the model and its user.
@@ -191,7 +202,7 @@ impl Slot {
             .map_err(|_full| SlotError::Full(self.max_containers))?;
         let blueprint = Arc::clone(&self.blueprint);
         let starting = tokio::spawn(async move {
-            let sandbox = Sandbox::start(&blueprint.engine, &blueprint.options).await?;
+            let sandbox = blueprint.start().await?;
             tracing::debug!(container = sandbox.container_id(), "container started");
             Ok(sandbox)
         });

@@ -6,7 +6,8 @@ use rmcp::model::CallToolRequestParams;
 use serde_json::json;
 
 use crate::support::{
-    BASH, CONTAINER_ID, Client, Era, Process, command, container_exists, container_gone, image, stdio, text,
+    BASH, CONTAINER_ID, Client, Era, Process, command, container_exists, container_gone, image, owned_by,
+    stdio, text,
 };
 
 /// The process ends within this time.
@@ -74,6 +75,31 @@ async fn a_killed_server_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn a_server_killed_while_it_starts_its_container_leaves_nothing() {
+    let image = image();
+    // From before anything is created to after the guest has reported in.
+    for milliseconds in (0..600).step_by(40) {
+        let mut server = Process::spawn(command(BASH, &["--image", &image]));
+        let pid = server.child.id().unwrap();
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        server.signal("KILL").await;
+        server.wait(END).await;
+        let gone = async {
+            // Twice, some time apart: a creation may have been under way.
+            for _ in 0..2 {
+                while !owned_by(pid).await.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        };
+        tokio::time::timeout(GONE, gone)
+            .await
+            .unwrap_or_else(|_| panic!("killed after {milliseconds} ms, a container is left"));
+    }
+}
+
+#[tokio::test]
 async fn without_docker_it_says_so_and_ends_with_4() {
     let mut server = command(BASH, &["--image", &image()]);
     server.env("DOCKER_HOST", "unix:///nonexistent/docker.sock");
@@ -89,7 +115,7 @@ async fn without_docker_it_says_so_and_ends_with_4() {
 #[tokio::test]
 async fn without_the_image_it_says_so_and_ends_with_4() {
     let (code, stdout, stderr) =
-        Process::spawn(command(BASH, &["--image", "gaia-no-such-image:none"])).end().await;
+        Process::spawn(command(BASH, &["--image", "gaia-no-such-image:none", "--pull", "never"])).end().await;
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stdout.is_empty(), "{stdout}");
     assert!(stderr.contains("failed to find image `gaia-no-such-image:none`"), "{stderr}");

@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod bash;
+mod bash_engine;
 mod bash_http;
 mod bash_life;
 mod bash_tasks;

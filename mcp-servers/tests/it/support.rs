@@ -286,3 +286,22 @@ pub(crate) async fn container_gone(id: &str, limit: Duration) {
         .await
         .unwrap_or_else(|_| panic!("container {id} is there after {limit:?}"));
 }
+
+/// Containers whose owner is this process, in any state.
+pub(crate) async fn owned_by(pid: u32) -> Vec<String> {
+    let output = Command::new("docker")
+        .args(["ps", "--all", "--no-trunc", "--filter", "label=gaia.owner", "--format"])
+        .arg("{{.ID}} {{.Label \"gaia.owner\"}}")
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let is_its = |owner: &str| owner.split(':').nth(1) == Some(pid.to_string().as_str());
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| {
+            line.split_once(' ').filter(|(_, owner)| is_its(owner)).map(|(id, _)| id.to_owned())
+        })
+        .collect()
+}

@@ -5,7 +5,16 @@ use std::os::unix::fs::FileExt;
 
 /// The pids cgroup of the container.
 pub(crate) struct ProcessLimit {
-    files: Option<(File, u64)>,
+    files: Option<Files>,
+    /// Starts refused up to the end of the last command.
+    refused: u64,
+}
+
+struct Files {
+    current: File,
+    limit: u64,
+    /// Counts the starts that the limit refused.
+    events: Option<File>,
 }
 
 impl ProcessLimit {
@@ -13,21 +22,49 @@ impl ProcessLimit {
     /// read, nothing is known.
     pub(crate) fn open() -> Self {
         let files = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].iter().find_map(|folder| {
-            let limit = read_number(&File::open(format!("{folder}/pids.max")).ok()?)?;
-            Some((File::open(format!("{folder}/pids.current")).ok()?, limit))
+            let open = |name: &str| File::open(format!("{folder}/{name}")).ok();
+            Some(Files {
+                limit: read_text(&open("pids.max")?)?.trim().parse().ok()?,
+                current: open("pids.current")?,
+                events: open("pids.events"),
+            })
         });
-        Self { files }
+        Self { files, refused: 0 }
     }
 
     /// Free places, where that is known.
     pub(crate) fn free(&self) -> Option<u64> {
-        let (current, limit) = self.files.as_ref()?;
-        Some(limit.saturating_sub(read_number(current)?))
+        let files = self.files.as_ref()?;
+        let current: u64 = read_text(&files.current)?.trim().parse().ok()?;
+        Some(files.limit.saturating_sub(current))
+    }
+
+    /// Notes that a command has ended: what it was refused is its own affair.
+    pub(crate) fn note_end(&mut self) {
+        self.refused = self.refusals();
+    }
+
+    /// Whether something has run into the limit since the last command ended, and still holds most of the places: a
+    /// fork bomb in the background, whose processes come and go. There may be room at this moment and none in the next.
+    pub(crate) fn is_contended(&self) -> bool {
+        let is_half_full = || {
+            let limit = self.files.as_ref().map_or(0, |files| files.limit);
+            self.free().is_some_and(|free| free < limit / 2)
+        };
+        self.refusals() > self.refused && is_half_full()
+    }
+
+    fn refusals(&self) -> u64 {
+        let events = self.files.as_ref().and_then(|files| files.events.as_ref());
+        events
+            .and_then(read_text)
+            .and_then(|text| text.lines().find_map(|line| line.strip_prefix("max ")?.trim().parse().ok()))
+            .unwrap_or(0)
     }
 }
 
-fn read_number(file: &File) -> Option<u64> {
-    let mut buffer = [0; 32];
+fn read_text(file: &File) -> Option<String> {
+    let mut buffer = [0; 128];
     let length = file.read_at(&mut buffer, 0).ok()?;
-    std::str::from_utf8(&buffer[..length]).ok()?.trim().parse().ok()
+    Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }

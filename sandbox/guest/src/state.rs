@@ -31,6 +31,8 @@ pub(crate) const SNAPSHOT_FD: i32 = 197;
 /// Makes the shell write its snapshot at the end, whatever ends it. Everything it calls is called as a builtin, since
 /// a command may have defined functions of the same names, and it keeps the status as its argument, since variables
 /// may be read-only. Tracing and traps of the command must not see it.
+/// It leaves a function that does nothing in its place, since the trap calls it again, and bash would start a process to
+/// say that there is no such command.
 const SAVE_FROM_BASH: &str = r#"__gaia_save() {
 builtin set -- $?
 builtin trap - DEBUG ERR RETURN
@@ -44,6 +46,7 @@ builtin declare -fp; builtin printf '\0'
 builtin alias -p; builtin printf '\0'
 builtin set +o; builtin umask -p; builtin printf '\0gaia-end'
 } >&197
+__gaia_save() { :; }
 builtin return "$1"
 }
 builtin trap '{ __gaia_save; } >/dev/null 2>&1' EXIT

@@ -223,6 +223,16 @@ pub(crate) fn set_dumpable(dumpable: Dumpable) {
     let _ = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, value, 0, 0, 0) };
 }
 
+/// Bytes left on the file system that holds a path; `u64::MAX` when it does not say.
+pub(crate) fn free_disk_bytes(path: &CStr) -> u64 {
+    // SAFETY: a statvfs is plain data for which all zeros is valid; the path ends with a NUL; the call writes the struct.
+    let (result, facts) = unsafe {
+        let mut facts: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &raw mut facts), facts)
+    };
+    if result == 0 { facts.f_bavail.saturating_mul(facts.f_frsize) } else { u64::MAX }
+}
+
 /// Hundredths of a second since boot: the unit of start times in /proc.
 pub(crate) fn ticks_since_boot() -> u64 {
     // SAFETY: a timespec is plain data for which all zeros is valid; the call writes it.

@@ -280,11 +280,12 @@ mod tests {
     async fn frames_reach_whom_they_answer_however_the_stream_is_cut() {
         let mut stream = encoded(9, &GuestFrame::Done);
         stream.extend([6, 0, 0, 0, 0x7f, 1, 0, 0, 0, 0]);
-        stream.extend(encoded(1, &GuestFrame::Pong));
+        let pong = GuestFrame::Pong { free_disk_bytes: 1 };
+        stream.extend(encoded(1, &pong));
         let connection = connection(stream.into_iter().map(|byte| vec![byte]).collect());
         let mut answers = connection.expect_answers();
         assert_eq!(answers.id, 1);
-        assert_eq!(answers.next().await, Some(GuestFrame::Pong), "others' and unknown frames are skipped");
+        assert_eq!(answers.next().await, Some(pong), "others' and unknown frames are skipped");
         assert!(!connection.has_ended());
     }
 

@@ -8,6 +8,7 @@ use bollard::models::{
     MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
 };
 
+use crate::engine::{Brand, Engine};
 use crate::guest_program;
 use crate::labels;
 use crate::options::SandboxOptions;
@@ -20,11 +21,14 @@ pub(crate) const FILES_PATH: &str = "/shared_files";
 const CAPABILITIES: [&str; 9] =
     ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETUID"];
 
+/// Processes of one user of the host, by Podman's containers: no bound in practice, since the cgroup's is far below.
+const PODMAN_PROCESSES: u64 = 32_768;
+
 /// Size of `/tmp` for each file it may have: one page. The kernel's own limit follows the host's memory and lets empty
 /// files take more kernel memory than the container may use.
 const TMP_BYTES_PER_FILE: u64 = 4096;
 
-pub(crate) fn body(options: &SandboxOptions, processors: f64, files: Option<&Path>) -> ContainerCreateBody {
+pub(crate) fn body(options: &SandboxOptions, engine: &Engine, files: Option<&Path>) -> ContainerCreateBody {
     let environment = SandboxOptions::DEFAULT_ENVIRONMENT
         .iter()
         .chain(options.network.environment())
@@ -56,14 +60,28 @@ pub(crate) fn body(options: &SandboxOptions, processors: f64, files: Option<&Pat
             test: Some(vec!["NONE".to_owned()]),
             ..Default::default()
         }),
-        host_config: Some(host_config(options, processors, files)),
+        host_config: Some(host_config(options, engine, files)),
         ..Default::default()
     }
 }
 
-fn host_config(options: &SandboxOptions, processors: f64, files: Option<&Path>) -> HostConfig {
+fn host_config(options: &SandboxOptions, engine: &Engine, files: Option<&Path>) -> HostConfig {
     let limits = &options.limits;
     let memory = integer(limits.memory_bytes);
+    let mut ulimits = vec![
+        ulimit("nofile", limits.open_files, limits.open_files.saturating_mul(2)),
+        ulimit("core", 0, 0),
+        ulimit("fsize", limits.file_bytes, limits.file_bytes),
+    ];
+    let inodes = match engine.brand {
+        Brand::Docker => format!(",nr_inodes={}", limits.tmp_bytes / TMP_BYTES_PER_FILE),
+        Brand::Podman => {
+            // It would ask for 1048576, which a host that may not raise limits refuses.
+            ulimits.push(ulimit("nproc", PODMAN_PROCESSES, PODMAN_PROCESSES));
+            // It refuses the option.
+            String::new()
+        }
+    };
     HostConfig {
         network_mode: Some(options.network.mode().to_owned()),
         cap_drop: Some(vec!["ALL".to_owned()]),
@@ -75,20 +93,12 @@ fn host_config(options: &SandboxOptions, processors: f64, files: Option<&Path>) 
         memory: Some(memory),
         // The same number means no swap.
         memory_swap: Some(memory),
-        nano_cpus: Some((limits.cpus.min(processors) * 1e9) as i64),
-        ulimits: Some(vec![
-            ulimit("nofile", limits.open_files, limits.open_files.saturating_mul(2)),
-            ulimit("core", 0, 0),
-            ulimit("fsize", limits.file_bytes, limits.file_bytes),
-        ]),
+        nano_cpus: Some((limits.cpus.min(engine.processors) * 1e9) as i64),
+        ulimits: Some(ulimits),
         // The engine's default for tmpfs is noexec, which breaks builds by pip and compiled test programs.
         tmpfs: Some(HashMap::from([(
             "/tmp".to_owned(),
-            format!(
-                "rw,exec,nosuid,nodev,size={},nr_inodes={},mode=1777",
-                limits.tmp_bytes,
-                limits.tmp_bytes / TMP_BYTES_PER_FILE
-            ),
+            format!("rw,exec,nosuid,nodev,size={}{inodes},mode=1777", limits.tmp_bytes),
         )])),
         shm_size: Some(integer(limits.shm_bytes)),
         mounts: files.map(|folder| vec![read_only_mount(folder)]),

@@ -1,7 +1,10 @@
 //! The connection to Docker: is it there, which images, which of our containers.
 
+mod connect;
+mod image;
+mod ssh;
+
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bollard::Docker;
@@ -13,12 +16,7 @@ use crate::error::EngineError;
 use crate::labels;
 use crate::owner::Owner;
 
-/// Oldest API we use: Docker 20.10, what Debian 12 has.
-const REQUIRED_API: (u32, u32) = (1, 41);
-const REQUIRED_API_TEXT: &str = "1.41";
-
-/// Where engines listen unless told otherwise.
-const DEFAULT_ADDRESS: &str = "unix:///var/run/docker.sock";
+pub use self::image::{ImageInfo, PullProgress};
 
 /// Longest wait for a removed container to be gone from the engine's list.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -31,49 +29,21 @@ const REMOVAL_INTERVAL: Duration = Duration::from_millis(10);
 pub struct Engine {
     pub(crate) docker: Docker,
     pub(crate) address: String,
+    pub(crate) brand: Brand,
     /// Machine of the engine's host in the engine's words: `amd64`, `arm64`.
     pub(crate) architecture: String,
     /// Processors of the engine's host.
     pub(crate) processors: f64,
 }
 
+/// Who made the engine; they differ in what they take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brand {
+    Docker,
+    Podman,
+}
+
 impl Engine {
-    /// Connects to `DOCKER_HOST`, else to the local socket, and checks that the API is recent enough.
-    pub async fn connect() -> Result<Self, EngineError> {
-        let address = std::env::var("DOCKER_HOST")
-            .ok()
-            .filter(|address| !address.is_empty())
-            .unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
-        Self::connect_to(&address).await
-    }
-
-    /// Connects to the engine at an address like those in `DOCKER_HOST`.
-    pub async fn connect_to(address: &str) -> Result<Self, EngineError> {
-        if let Some(socket) = address.strip_prefix("unix://")
-            && !Path::new(socket).exists()
-        {
-            return Err(EngineError::Absent { address: address.to_owned() });
-        }
-        let docker =
-            Docker::connect_with_host(address).map_err(|error| unreachable_engine(address, &error))?;
-        let version = docker.version().await.map_err(|error| unreachable_engine(address, &error))?;
-        let found = version.api_version.unwrap_or_default();
-        if parse_api_version(&found).is_none_or(|found| found < REQUIRED_API) {
-            return Err(EngineError::TooOld {
-                address: address.to_owned(),
-                found,
-                required: REQUIRED_API_TEXT,
-            });
-        }
-        let info = docker.info().await.map_err(|error| unreachable_engine(address, &error))?;
-        Ok(Self {
-            docker,
-            address: address.to_owned(),
-            architecture: version.arch.unwrap_or_default(),
-            processors: info.ncpu.filter(|count| *count > 0).map_or(1.0, |count| count as f64),
-        })
-    }
-
     /// Where the engine is, as `DOCKER_HOST` would say it.
     pub fn address(&self) -> &str {
         &self.address
@@ -82,26 +52,6 @@ impl Engine {
     /// Whether folders of this machine can be mounted into its containers.
     pub(crate) fn is_local(&self) -> bool {
         self.address.starts_with("unix://")
-    }
-
-    /// Facts about an image the engine has.
-    pub async fn image(&self, name: &str) -> Result<ImageInfo, EngineError> {
-        match self.docker.inspect_image(name).await {
-            Ok(image) => Ok(ImageInfo {
-                id: image.id.unwrap_or_default(),
-                size_bytes: image.size.unwrap_or(0).max(0) as u64,
-                labels: image
-                    .config
-                    .and_then(|config| config.labels)
-                    .unwrap_or_default()
-                    .into_iter()
-                    .collect(),
-            }),
-            Err(error) if status_of(&error) == Some(404) => {
-                Err(EngineError::ImageAbsent { name: name.to_owned() })
-            }
-            Err(error) => Err(request(format!("inspect image `{name}`"), &error)),
-        }
     }
 
     /// Our containers on this engine that match, whoever owns them.
@@ -175,17 +125,6 @@ impl Engine {
     }
 }
 
-/// Facts about an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageInfo {
-    /// Content id, `sha256:…`.
-    pub id: String,
-    /// Size on disk in bytes.
-    pub size_bytes: u64,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-}
-
 /// Which of our containers are meant; fields that are set must all match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelFilter {
@@ -240,23 +179,6 @@ pub(crate) fn status_of(error: &bollard::errors::Error) -> Option<u16> {
     }
 }
 
-fn unreachable_engine(address: &str, error: &bollard::errors::Error) -> EngineError {
-    let address = address.to_owned();
-    match io_kind(error) {
-        Some(std::io::ErrorKind::PermissionDenied) => EngineError::PermissionDenied { address },
-        Some(std::io::ErrorKind::NotFound) => EngineError::Absent { address },
-        _ => EngineError::NotRunning { address, reason: chain(error) },
-    }
-}
-
-/// The kind of the I/O error at the bottom of an error, if there is one.
-fn io_kind(error: &(dyn std::error::Error + 'static)) -> Option<std::io::ErrorKind> {
-    std::iter::successors(Some(error), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<std::io::Error>())
-        .map(std::io::Error::kind)
-        .last()
-}
-
 /// An error and its causes, each once.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
@@ -269,39 +191,4 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
     }
     text
-}
-
-fn parse_api_version(text: &str) -> Option<(u32, u32)> {
-    let (major, minor) = text.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn api_versions_compare_as_numbers() {
-        assert!(parse_api_version("1.9") < Some(REQUIRED_API));
-        assert!(parse_api_version("1.53") > Some(REQUIRED_API));
-        assert_eq!(parse_api_version(REQUIRED_API_TEXT), Some(REQUIRED_API));
-        assert_eq!(parse_api_version("new"), None);
-    }
-
-    #[tokio::test]
-    async fn an_absent_socket_says_how_to_get_an_engine() {
-        let error = Engine::connect_to("unix:///nonexistent/docker.sock").await.unwrap_err();
-        assert!(matches!(error, EngineError::Absent { .. }), "{error:?}");
-        assert!(error.to_string().contains("apt-get install docker.io"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_socket_nobody_listens_on_says_how_to_start_the_engine() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("docker.sock");
-        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-        let error = Engine::connect_to(&format!("unix://{}", socket.display())).await.unwrap_err();
-        assert!(matches!(error, EngineError::NotRunning { .. }), "{error:?}");
-        assert!(error.to_string().contains("systemctl start docker"), "{error}");
-    }
 }

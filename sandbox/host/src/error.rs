@@ -26,6 +26,18 @@ pub enum EngineError {
         /// What the connection said.
         reason: String,
     },
+    /// An engine on another machine, or behind TCP, cannot be reached.
+    #[error(
+        "failed to connect to Docker at `{address}`: {reason}\n\
+         hint: check DOCKER_HOST; TLS wants DOCKER_TLS_VERIFY=1 and key.pem, cert.pem and ca.pem in DOCKER_CERT_PATH, and \
+         ssh a login without a password on a host with the `docker` command"
+    )]
+    Unreachable {
+        /// Where it was looked for.
+        address: String,
+        /// What the connection said.
+        reason: String,
+    },
     /// This user may not talk to the engine.
     #[error(
         "failed to connect to Docker at `{address}`: permission denied\n\
@@ -55,6 +67,18 @@ pub enum EngineError {
     ImageAbsent {
         /// Name that was asked for.
         name: String,
+    },
+    /// The engine could not pull the image.
+    #[error(
+        "failed to pull image `{name}`: {reason}\n\
+         hint: check the name and the network of the engine, `docker login` where the registry wants it and \
+         `docker pull {name}`, or build the sandbox image with `make image` and name it with --image"
+    )]
+    Pull {
+        /// Name that was asked for.
+        name: String,
+        /// What the engine said.
+        reason: String,
     },
     /// The engine refused or failed an operation.
     #[error("failed to {operation}: {reason}")]

@@ -11,6 +11,7 @@
 mod command;
 mod connection;
 mod container;
+mod disk;
 mod egress;
 mod engine;
 mod error;
@@ -34,7 +35,7 @@ pub use egress::{
     AddressRange, AddressRangeError, Connect, EgressOptions, HostRule, HostRuleError, Resolve,
     SystemResolver, TcpConnector, UpstreamProxies, UpstreamProxy, UpstreamProxyError,
 };
-pub use engine::{Engine, ImageInfo, LabelFilter, Reaped, SandboxContainer};
+pub use engine::{Engine, ImageInfo, LabelFilter, PullProgress, Reaped, SandboxContainer};
 pub use error::{EngineError, FileProblem, SandboxError};
 pub use files::{FileChunk, WriteMode};
 pub use network::Network;

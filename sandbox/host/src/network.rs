@@ -86,3 +86,16 @@ impl Network {
         }
     }
 }
+
+impl Engine {
+    /// Removes the engine's network of [`Network::Bridge`] when no container is on it; whether one was removed. The next
+    /// sandbox that needs it makes it again.
+    pub async fn remove_idle_bridge(&self) -> Result<bool, EngineError> {
+        match self.docker.remove_network(BRIDGE_NAME).await {
+            Ok(()) => Ok(true),
+            // 404: there is none. 403 and 409, by version: containers are on it.
+            Err(error) if matches!(engine::status_of(&error), Some(403 | 404 | 409)) => Ok(false),
+            Err(error) => Err(engine::request(format!("remove network `{BRIDGE_NAME}`"), &error)),
+        }
+    }
+}

@@ -72,6 +72,9 @@ pub struct Limits {
     pub open_files: u64,
     /// Size of one file, in bytes: stops one runaway file, not many.
     pub file_bytes: u64,
+    /// What all files together may take on the engine's disk, in bytes. Looked at every other second, so it can be
+    /// overstepped by what a disk takes in that time; the container that does is ended.
+    pub disk_bytes: u64,
     /// Size of `/tmp` (in memory, counts against `memory_bytes`), in bytes.
     pub tmp_bytes: u64,
     /// Size of `/dev/shm`, in bytes. The engine's 64 MiB break multiprocessing and browsers.
@@ -86,6 +89,7 @@ impl Default for Limits {
             processes: 512,
             open_files: 4096,
             file_bytes: 8 << 30,
+            disk_bytes: 10 << 30,
             tmp_bytes: 1 << 30,
             shm_bytes: 512 << 20,
         }

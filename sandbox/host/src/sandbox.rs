@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::{Command, Input, Output, Progress};
 use crate::connection::{Answers, Connection};
+use crate::disk;
 use crate::engine::{self, Engine};
 use crate::error::SandboxError;
 use crate::options::SandboxOptions;
@@ -61,14 +62,15 @@ impl Sandbox {
         let started = tokio::spawn(async move {
             let Started { container_id, connection, shared } =
                 start::start(&engine, &options, arrival).await?;
-            Ok(Self {
-                engine,
-                container_id,
-                connection: Arc::new(connection),
-                tasks: Tasks::default(),
-                shared,
-                is_closed: false,
-            })
+            let connection = Arc::new(connection);
+            let watch = disk::watch(
+                engine.clone(),
+                container_id.clone(),
+                Arc::clone(&connection),
+                options.limits.disk_bytes,
+            );
+            tokio::spawn(watch);
+            Ok(Self { engine, container_id, connection, tasks: Tasks::default(), shared, is_closed: false })
         });
         started.await.unwrap_or_else(|error| Err(SandboxError::Start { image, reason: error.to_string() }))
     }

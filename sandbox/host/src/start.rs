@@ -84,7 +84,7 @@ async fn create(
     files: Option<&Path>,
 ) -> Result<(String, bool), SandboxError> {
     let attempt = async |mounted: Option<&Path>| {
-        let body = container::body(options, engine.processors, mounted);
+        let body = container::body(options, engine, mounted);
         engine.docker.create_container(None::<CreateContainerOptions>, body).await
     };
     let mounted = files.filter(|_| engine.is_local());

@@ -60,7 +60,10 @@ pub enum GuestFrame {
     /// What was asked for is done.
     Done,
     /// Answer to `Ping`.
-    Pong,
+    Pong {
+        /// Bytes left on the disk the container writes to, which is the host's; `u64::MAX` when that is not known.
+        free_disk_bytes: u64,
+    },
     /// What was asked for did not work; the connection is fine.
     Error {
         /// What stands in the way.
@@ -198,7 +201,10 @@ impl GuestFrame {
                 FILE_CHUNK
             }
             Self::Done => DONE,
-            Self::Pong => PONG,
+            Self::Pong { free_disk_bytes } => {
+                payload.put_u64(*free_disk_bytes);
+                PONG
+            }
             Self::Error { kind, text } => {
                 payload.put_u8(*kind as u8);
                 payload.put_bytes(text.as_bytes());
@@ -229,7 +235,7 @@ impl GuestFrame {
             EXIT => Exit::decode(&mut fields).map(|exit| Self::Exit(Box::new(exit))),
             FILE_CHUNK => decode_file_chunk(&mut fields),
             DONE => Some(Self::Done),
-            PONG => Some(Self::Pong),
+            PONG => fields.u64().map(|free_disk_bytes| Self::Pong { free_disk_bytes }),
             ERROR => decode_error(&mut fields),
             TUNNEL_OPEN => Some(Self::TunnelOpen),
             TUNNEL_DATA => Some(Self::TunnelData(fields.remainder())),

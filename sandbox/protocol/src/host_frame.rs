@@ -34,7 +34,8 @@ pub enum HostFrame {
     Stdin(Vec<u8>),
     /// Closes the standard input of a command that runs with [`Input::Open`].
     StdinEof,
-    /// Runs what `Script` and `Stdin` brought under this id. Answer: `Started`, any number of `Progress`, `Exit`.
+    /// Runs what `Script` and `Stdin` brought under this id. Answer: `Started` with
+    /// [`Spill::Always`], any number of `Progress`, `Exit`.
     Exec(Exec),
     /// Ends a command as its time limit would. Answer: its `Exit`.
     Cancel,

@@ -27,7 +27,7 @@ pub use host_frame::{Exec, HostFrame, Init, Input, Keep, Spill, WriteStart};
 pub use tunnel::{Credit, MAX_TUNNELS, TUNNEL_PIECE_BYTES, TUNNEL_WINDOW_BYTES};
 
 /// Version of the whole protocol. Raised when an old peer would misunderstand a new one.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// The peer does not keep to the protocol. The connection cannot be trusted any more.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -85,7 +85,7 @@ fn guest_frame() -> impl Strategy<Value = GuestFrame> {
             |(file_bytes, end_of_file, bytes)| { GuestFrame::FileChunk { file_bytes, end_of_file, bytes } }
         ),
         Just(GuestFrame::Done),
-        Just(GuestFrame::Pong),
+        any::<u64>().prop_map(|free_disk_bytes| GuestFrame::Pong { free_disk_bytes }),
         any::<String>().prop_map(|text| GuestFrame::Error { kind: ErrorKind::NoSpace, text }),
         Just(GuestFrame::TunnelOpen),
         vec(any::<u8>(), 0..300).prop_map(GuestFrame::TunnelData),

@@ -92,6 +92,7 @@ impl Guest {
             notes: std::mem::take(&mut job.notes),
         };
         job.is_answered = true;
+        self.process_limit.note_end();
         self.link.send(job.id, &GuestFrame::Exit(Box::new(exit)));
         self.wants_ready = true;
     }

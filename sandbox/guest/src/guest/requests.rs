@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use gaia_sandbox_protocol::{Ending, ErrorKind, Exec, GuestFrame, HostFrame, Init, PROTOCOL_VERSION, Shell};
+use gaia_sandbox_protocol::{
+    Ending, ErrorKind, Exec, GuestFrame, HostFrame, Init, PROTOCOL_VERSION, Shell, Spill,
+};
 
 use super::{Guest, MIN_FREE_PROCESSES, Pending};
 use crate::capture::Capture;
@@ -10,6 +12,7 @@ use crate::files;
 use crate::job::Job;
 use crate::link::Broken;
 use crate::state;
+use crate::system;
 
 /// Most bytes of shell text and standard input that may wait for their `Exec`.
 const MAX_PENDING_BYTES: usize = 96 << 20;
@@ -49,7 +52,9 @@ impl Guest {
                 let answer = files::write(&self.state.cwd, &path, start, &bytes);
                 self.link.send(id, &answer);
             }
-            HostFrame::Ping => self.link.send(id, &GuestFrame::Pong),
+            HostFrame::Ping => {
+                self.link.send(id, &GuestFrame::Pong { free_disk_bytes: system::free_disk_bytes(c"/") });
+            }
             HostFrame::Shutdown => return Err(Broken),
             HostFrame::Listen { port } => {
                 let answer = match self.tunnels.listen(port) {
@@ -137,7 +142,9 @@ impl Guest {
         let pending = self.pending.remove(&id).unwrap_or_default();
         self.pending_bytes -= pending.script.len() + pending.input.len();
         let mut notes = Vec::new();
-        if self.process_limit.free().is_some_and(|free| free < MIN_FREE_PROCESSES) {
+        let is_full = self.process_limit.free().is_some_and(|free| free < MIN_FREE_PROCESSES);
+        let is_alone = self.jobs.iter().all(|job| job.is_answered);
+        if is_full || (is_alone && self.process_limit.is_contended()) {
             self.clear_process_table(&mut notes);
         }
         let mut shell = self.take_shell(exec, &pending);
@@ -167,7 +174,10 @@ impl Guest {
         }
         self.spill_number += 1;
         let capture = Capture::new(self.spill_number, self.spill_bytes, exec.spill);
-        self.link.send(id, &GuestFrame::Started { spill_path: capture.spilled().0 });
+        if exec.spill == Spill::Always {
+            // Only then is there something to tell; else it would wake the engine and the host while the command runs.
+            self.link.send(id, &GuestFrame::Started { spill_path: capture.spilled().0 });
+        }
         let oom_kills = self.oom_kills.read();
         if let Err(error) = shell.release(&self.state.restore_script(kind, &shell.cwd), &pending.script) {
             notes.push(format!("the command could not be handed to the shell: {error}"));

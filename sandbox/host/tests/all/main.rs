@@ -6,6 +6,7 @@
 mod adversarial;
 mod churn;
 mod commands;
+mod disk;
 mod engine_loss;
 mod files;
 mod isolation;
@@ -16,8 +17,10 @@ mod lifecycle;
 mod measure;
 mod network;
 mod output;
+mod podman;
 mod pool;
 mod private_engine;
+mod pull;
 mod remote;
 mod speed;
 mod state;

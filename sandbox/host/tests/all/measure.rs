@@ -32,6 +32,10 @@ impl Times {
         Self(times)
     }
 
+    pub(crate) fn join(all: Vec<Self>) -> Self {
+        Self::new(all.into_iter().flat_map(|times| times.0).collect())
+    }
+
     pub(crate) fn median(&self) -> Duration {
         self.percentile(50)
     }

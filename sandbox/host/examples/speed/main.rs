@@ -1,16 +1,18 @@
 //! Measures what a sandbox costs, beside what `docker exec` costs on the same machine in the same minute, and prints
 //! the table for the documentation.
 //!
-//! `cargo run --release -p gaia-sandbox --example speed -- IMAGE`
+//! `cargo build --release -p gaia-mcp-servers && cargo run --release -p gaia-sandbox --example speed -- IMAGE`
 #![allow(clippy::print_stdout)]
 
-#[path = "../tests/all/measure.rs"]
+mod mcp;
+#[path = "../../tests/all/measure.rs"]
 mod measure;
 
 use std::time::Duration;
 
 use gaia_sandbox::{Engine, Sandbox, SandboxOptions};
 
+use mcp::{Session, Transport};
 use measure::{GIBIBYTE_OF_LINES, GIBIBYTE_WITHOUT_NEWLINE, Result, Times};
 
 #[tokio::main]
@@ -28,15 +30,29 @@ async fn main() -> Result<()> {
     let sandbox = Sandbox::start(&engine, &options).await?;
     let pause = Duration::from_millis(10);
     let calls = measure::calls(&sandbox, "true", 500, pause).await?;
-    let execs = measure::execs(&docker, &sandbox, "true", 40).await?;
-    row("`true` over stdio, 10 ms between calls", &calls.whole);
+    let program = mcp::server_program()?;
+    let mut stdio = Session::open(&program, &image, Transport::Stdio).await?;
+    let mut http = Session::open(&program, &image, Transport::Http).await?;
+    // In turns, so that what else the machine does meets all alike.
+    let (mut by_stdio, mut by_http, mut execs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..10 {
+        by_stdio.push(stdio.calls(40, pause).await?);
+        by_http.push(http.calls(40, pause).await?);
+        execs.push(measure::execs(&docker, &sandbox, "true", 6).await?);
+    }
+    let (by_stdio, by_http, execs) = (Times::join(by_stdio), Times::join(by_http), Times::join(execs));
+    stdio.close().await?;
+    http.close().await?;
+    row("`true` by the library, 10 ms between calls", &calls.whole);
     row("  of it the guest", &calls.inside);
     row("  back to back", &measure::calls(&sandbox, "true", 500, Duration::ZERO).await?.whole);
     row("  `docker exec` of `true`", &execs);
-    let ratio = execs.median().as_secs_f64() / calls.whole.median().as_secs_f64();
-    println!("{:<58} {ratio:>9.1}", "  times as fast as `docker exec`");
+    row("`bash true` over MCP, stdio", &by_stdio);
+    row("`bash true` over MCP, HTTP", &by_http);
+    let ratio = execs.median().as_secs_f64() / by_stdio.median().as_secs_f64();
+    println!("{:<58} {ratio:>9.1}", "  over stdio times as fast as `docker exec`");
     let program = measure::calls(&sandbox, "/bin/true", 200, pause).await?;
-    row("`/bin/true` over stdio", &program.whole);
+    row("`/bin/true` by the library", &program.whole);
     row("50 x `true` at once", &measure::batches(&sandbox, 50, 10).await?);
 
     for (name, text) in [("without newline", GIBIBYTE_WITHOUT_NEWLINE), ("in lines", GIBIBYTE_OF_LINES)] {
