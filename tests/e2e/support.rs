@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
-use gaia_agent::tools::{CallOrder, Protocol, Scope, ServerSpec, ToolHost, TransportSpec};
+use gaia_agent::tools::{CallOrder, Protocol, Redactor, Scope, ServerSpec, ToolHost, TransportSpec};
 use gaia_agent::{AgentEvent, AgentSettings, Budget, EventSink, Message, Outcome, Part, Task};
 use gaia_tests::machine::{program, sandbox_image};
 use gaia_tests::scripted::{Options, Script, ScriptedModel};
@@ -26,6 +26,7 @@ pub(crate) fn stdio_server(name: &str, program_name: &str, args: &[&str]) -> Ser
         required: true,
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
+        redactor: Redactor::default(),
     }
 }
 

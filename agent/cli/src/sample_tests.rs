@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use gaia_agent::Budget;
 use gaia_agent::model::{ModelError, ModelRequest, Reply, RetryObserver};
-use gaia_agent::tools::{CallOrder, Protocol, Scope, TransportSpec};
+use gaia_agent::tools::{CallOrder, Protocol, Redactor, Scope, TransportSpec};
 use serde_json::Value;
 
 use super::*;
@@ -165,6 +165,7 @@ async fn a_server_that_never_starts_ends_in_an_error_after_two_attempts() {
         required: true,
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
+        redactor: Redactor::default(),
     }];
     run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
     let result = stored(&context, "a").unwrap();

@@ -2,29 +2,38 @@
 //! come back. The only module that names rmcp's client.
 
 mod arguments;
+mod changes;
 mod command;
 mod connection;
 mod content;
+mod explain;
 mod filter;
 mod handler;
 mod host;
 mod http;
+mod inbox;
 mod lines;
 mod listing;
 mod names;
 mod notice;
+pub mod oauth;
+mod open;
 mod output;
 mod process;
+mod redact;
 mod report;
+mod resources;
 mod result;
 mod server;
 mod spec;
+mod sse;
 mod stdio;
 
 pub use arguments::validate;
 pub use host::{HiddenTool, OfferedTool, ToolHost};
 pub use notice::{Notice, NoticeSink};
 pub use output::{CallFailure, ToolOutput};
+pub use redact::Redactor;
 pub use result::{Bounded, DEFAULT_RESULT_BYTES, bound};
 pub use server::{Server, ServerInfo, ServerTool, StartError, ToolAnnotations};
-pub use spec::{CallOrder, Protocol, Scope, ServerSpec, TransportSpec, is_plain_variable};
+pub use spec::{CallOrder, HttpWire, Protocol, Scope, ServerSpec, TransportSpec, is_plain_variable};

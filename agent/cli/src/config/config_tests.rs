@@ -410,7 +410,9 @@ fn a_server_comes_out_as_written() {
     assert_eq!((local.scope, local.required, local.protocol), (Scope::Run, false, Protocol::Auto));
     assert_eq!((local.startup_timeout.as_millis(), local.tool_timeout.as_secs()), (1500, 7));
     assert_eq!(local.enabled_tools.as_deref(), Some(&["a_*".to_owned()][..]));
-    let TransportSpec::Http { url, headers, bearer_token } = &remote.transport else { panic!("not HTTP") };
+    let TransportSpec::Http { url, headers, bearer_token, .. } = &remote.transport else {
+        panic!("not HTTP")
+    };
     assert_eq!((url.as_str(), bearer_token.as_deref()), ("http://h:1/mcp", Some("secret-token-1")));
     assert_eq!(headers["X-Key"], "k-secret-token-1");
     assert_eq!((remote.scope, remote.required, remote.protocol), (Scope::Sample, true, Protocol::Modern));

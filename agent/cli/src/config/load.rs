@@ -50,6 +50,10 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         Purpose::Tools => None,
     };
     let secrets = resolver.secrets;
+    for server in &servers {
+        // Also what reaches it in its arguments, or another server that talks.
+        secrets.iter().for_each(|secret| server.redactor.add("secret", secret));
+    }
     problems.extend(resolver.problems);
     if !problems.is_empty() {
         return Err(ConfigError::Invalid(problems));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gaia_agent::tools::{CallOrder, ServerSpec, TransportSpec, is_plain_variable};
+use gaia_agent::tools::{CallOrder, HttpWire, Redactor, ServerSpec, TransportSpec, is_plain_variable};
 
 use super::ServerConfig;
 use super::check::path;
@@ -58,7 +58,7 @@ impl Resolver<'_> {
                 self.secret_variable(&["mcp_servers", name, "bearer_token_env_var"], variable)
             });
             let bearer_token = bearer_token.map(|token| token.expose().to_owned());
-            TransportSpec::Http { url, headers, bearer_token }
+            TransportSpec::Http { url, headers, bearer_token, wire: HttpWire::Auto, tokens: None }
         };
         Some(ServerSpec {
             name: name.to_owned(),
@@ -75,6 +75,7 @@ impl Resolver<'_> {
             } else {
                 CallOrder::AsDeclared
             },
+            redactor: Redactor::default(),
         })
     }
 

@@ -34,6 +34,30 @@ pub(super) fn convert(result: ServerResult) -> Result<Converted, String> {
     Ok(Converted { content: complete(blocks, structured.as_ref()), structured, is_error })
 }
 
+/// What reading a resource gave, in the same parts.
+pub(super) fn convert_resource(result: ServerResult) -> Result<Converted, String> {
+    let contents: Vec<Part> = match result {
+        ServerResult::ReadResourceResult(result) => result.contents.into_iter().map(resource).collect(),
+        ServerResult::InputRequiredResult(_) => {
+            return Err("the resource asks for input from a person, and there is nobody to ask".to_owned());
+        }
+        other => {
+            let mut value = serde_json::to_value(other).unwrap_or_default();
+            let Some(Value::Array(entries)) = value.get_mut("contents").map(Value::take) else {
+                return Err("the server's answer is not a resource".to_owned());
+            };
+            let known = |entry: Value| match serde_json::from_value(entry.clone()) {
+                Ok(known) => resource(known),
+                Err(_) => {
+                    text(format!("[a resource of a kind that this client does not know: {}]", pretty(&entry)))
+                }
+            };
+            entries.into_iter().map(known).collect()
+        }
+    };
+    Ok(Converted { content: complete(contents, None), structured: None, is_error: false })
+}
+
 fn from_json(mut value: Value) -> Result<(Vec<Part>, Option<Value>, bool), String> {
     let structured = value.get_mut("structuredContent").map(Value::take);
     let is_error = value.get("isError").and_then(Value::as_bool).unwrap_or(false);
@@ -75,16 +99,20 @@ fn block(block: ContentBlock) -> Part {
             .unwrap_or_else(|| binary("image", None, Some(&block.mime_type), &block.data)),
         ContentBlock::Audio(block) => binary("audio", None, Some(&block.mime_type), &block.data),
         ContentBlock::ResourceLink(link) => text(describe_link(&link)),
-        ContentBlock::Resource(embedded) => match embedded.resource {
-            ResourceContents::TextResourceContents { text: content, .. } => text(content),
-            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => mime_type
-                .as_deref()
-                .filter(|media_type| media_type.starts_with("image/"))
-                .and_then(|media_type| image(media_type, &blob))
-                .unwrap_or_else(|| binary("resource", Some(&uri), mime_type.as_deref(), &blob)),
-            _ => text("[resource of a kind that this client does not know]".to_owned()),
-        },
+        ContentBlock::Resource(embedded) => resource(embedded.resource),
         _ => text("[content of a kind that this client does not know]".to_owned()),
+    }
+}
+
+fn resource(contents: ResourceContents) -> Part {
+    match contents {
+        ResourceContents::TextResourceContents { text: content, .. } => text(content),
+        ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => mime_type
+            .as_deref()
+            .filter(|media_type| media_type.starts_with("image/"))
+            .and_then(|media_type| image(media_type, &blob))
+            .unwrap_or_else(|| binary("resource", Some(&uri), mime_type.as_deref(), &blob)),
+        _ => text("[resource of a kind that this client does not know]".to_owned()),
     }
 }
 

@@ -91,7 +91,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tools::{CallOrder, Protocol, Scope, ToolAnnotations, TransportSpec};
+    use crate::tools::{CallOrder, Protocol, Redactor, Scope, ToolAnnotations, TransportSpec};
 
     fn filter(enabled: Option<&[&str]>, disabled: &[&str]) -> Result<Filter, String> {
         let owned = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
@@ -111,6 +111,7 @@ mod tests {
             required: true,
             protocol: Protocol::Auto,
             call_order: CallOrder::AsDeclared,
+            redactor: Redactor::default(),
         })
     }
 

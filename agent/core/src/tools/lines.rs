@@ -101,6 +101,10 @@ pub(super) fn decode(line: &[u8]) -> Decoded {
     if line.is_empty() {
         return Decoded::Empty;
     }
+    // Most noise is told from a message by its first byte; a flood of it must cost little.
+    if !matches!(line[0], b'{' | b'[') {
+        return Decoded::Noise(String::from_utf8_lossy(line).into_owned());
+    }
     let failure = match serde_json::from_slice(line) {
         Ok(message) => return Decoded::Messages(vec![message]),
         Err(failure) => failure,

@@ -1,8 +1,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::spec::without_secrets;
-use super::{Notice, NoticeSink, ServerSpec, TransportSpec, is_plain_variable};
+use super::redact::Redactor;
+use super::{Notice, NoticeSink, ServerSpec};
 use crate::event::NoticeLevel;
 
 /// Characters of one notice: a line of a log, not a document.
@@ -14,13 +14,10 @@ const BURST_NOTICES: f64 = 100.0;
 /// Notices a second after the burst: half an hour of noise then stays under four thousand events.
 const STEADY_NOTICES_PER_SECOND: f64 = 2.0;
 
-/// Shorter values are flags and numbers; hiding them would hide half of every message.
-const SHORTEST_ENV_SECRET_BYTES: usize = 6;
-
 /// Speaks about one server to the outside: nothing secret leaves, and a noisy server cannot flood the run.
 pub(super) struct Reporter {
     server: String,
-    secrets: Vec<String>,
+    redactor: Redactor,
     sink: NoticeSink,
     allowance: Mutex<Allowance>,
 }
@@ -35,7 +32,7 @@ impl Reporter {
     pub(super) fn new(spec: &ServerSpec, sink: NoticeSink) -> Self {
         Self {
             server: spec.name.clone(),
-            secrets: secrets(&spec.transport),
+            redactor: Redactor::of(spec),
             sink,
             allowance: Mutex::new(Allowance { left: BURST_NOTICES, since: Instant::now(), suppressed: 0 }),
         }
@@ -70,53 +67,14 @@ impl Reporter {
         self.announce(level, text);
     }
 
-    /// The text without any secret of the server's entry in the config.
+    /// The text without any secret of the server's.
     pub(super) fn redact(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for secret in &self.secrets {
-            if text.contains(secret) {
-                text = text.replace(secret, "[hidden]");
-            }
-        }
-        text
+        self.redactor.redact(text).into_owned()
     }
-}
 
-/// Longest first, so that a secret that contains another one is hidden whole.
-fn secrets(transport: &TransportSpec) -> Vec<String> {
-    let mut found: Vec<String> = match transport {
-        TransportSpec::Stdio { env, .. } => {
-            let secret = env
-                .iter()
-                .filter(|(name, value)| value.len() >= SHORTEST_ENV_SECRET_BYTES && !is_plain_variable(name));
-            secret.map(|(_, value)| value.clone()).collect()
-        }
-        TransportSpec::Http { url, headers, bearer_token } => {
-            let mut found: Vec<String> = headers.values().chain(bearer_token).cloned().collect();
-            // `Bearer abc` in a header: the bare token is as secret as the whole value.
-            found.extend(
-                headers.values().filter_map(|value| value.split_once(' ')).map(|(_, rest)| rest.to_owned()),
-            );
-            let shown = without_secrets(url);
-            if shown != *url {
-                found.extend(url.split(['?', '#']).skip(1).map(str::to_owned));
-                found.extend(user_info(url).map(str::to_owned));
-                found.extend(
-                    user_info(url).and_then(|info| info.split_once(':')).map(|(_, word)| word.to_owned()),
-                );
-            }
-            found
-        }
-    };
-    found.retain(|secret| !secret.trim().is_empty());
-    found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    found.dedup();
-    found
-}
-
-fn user_info(url: &str) -> Option<&str> {
-    let authority = url.split_once("://")?.1.split(['/', '?', '#']).next()?;
-    Some(authority.rsplit_once('@')?.0)
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
 }
 
 fn shorten(text: &str) -> String {
@@ -133,7 +91,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tools::{CallOrder, Protocol, Scope};
+    use crate::tools::{CallOrder, HttpWire, Protocol, Scope, TransportSpec};
 
     fn reporter(transport: TransportSpec) -> (Reporter, Arc<Mutex<Vec<Notice>>>) {
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -149,6 +107,7 @@ mod tests {
             required: true,
             protocol: Protocol::Auto,
             call_order: CallOrder::AsDeclared,
+            redactor: Redactor::default(),
         };
         (Reporter::new(&spec, Arc::new(move |notice| sink.lock().unwrap().push(notice))), heard)
     }
@@ -159,6 +118,8 @@ mod tests {
             url: "https://user:passw0rd@example.invalid/mcp?key=q-secret".to_owned(),
             headers: BTreeMap::from([("Authorization".to_owned(), "Bearer h-secret".to_owned())]),
             bearer_token: Some("b-secret".to_owned()),
+            wire: HttpWire::Auto,
+            tokens: None,
         });
         reporter.announce(
             NoticeLevel::Error,

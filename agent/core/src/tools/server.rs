@@ -8,10 +8,12 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Ended, OpenError};
+use super::connection::{Connection, Ended};
 use super::filter::Filter;
 use super::listing::Unusable;
+use super::open::{OpenError, open};
 use super::report::Reporter;
+use super::resources::{READ_RESOURCE, read_resource_tool, uri};
 use super::{CallFailure, CallOrder, NoticeSink, ServerSpec, ToolOutput, TransportSpec};
 use crate::event::NoticeLevel;
 use crate::message::Part;
@@ -33,6 +35,8 @@ pub struct Server {
     filter: Filter,
     tools: Vec<ServerTool>,
     unusable: Vec<Unusable>,
+    /// Whether `read_resource` is ours, and not the server's.
+    reads_resources: bool,
     current: Mutex<Arc<Connection>>,
     /// Held while a new connection is made, so that calls that fail together restart once.
     restart: tokio::sync::Mutex<()>,
@@ -99,7 +103,7 @@ impl Server {
         let config = |clause: String| StartError::Config { server: server(), message: message(clause) };
         let filter = Filter::new(spec).map_err(config)?;
         let (connection, listing) =
-            Connection::open(spec, environment, &reporter).await.map_err(|error| match error {
+            open(spec, environment, &reporter).await.map_err(|error| match error {
                 OpenError::Entry(clause) => match &spec.transport {
                     TransportSpec::Stdio { .. } => {
                         StartError::NoProgram { server: server(), message: message(clause) }
@@ -110,7 +114,15 @@ impl Server {
                     StartError::Failed { server: server(), message: message(clause) }
                 }
             })?;
-        if let Err(clause) = filter.check(&listing.tools) {
+        let mut tools = listing.tools;
+        for tool in &mut tools {
+            reporter.redactor().redact_in_place(&mut tool.description);
+            reporter.redactor().redact_value(&mut tool.input_schema);
+        }
+        let reading = if connection.has_resources() { read_resource_tool(&spec.name, &tools) } else { None };
+        let reads_resources = reading.is_some();
+        tools.extend(reading);
+        if let Err(clause) = filter.check(&tools) {
             connection.close().await;
             return Err(config(clause));
         }
@@ -118,8 +130,9 @@ impl Server {
             spec: spec.clone(),
             environment: environment.clone(),
             filter,
-            tools: listing.tools,
+            tools,
             unusable: listing.unusable,
+            reads_resources,
             current: Mutex::new(Arc::new(connection)),
             restart: tokio::sync::Mutex::new(()),
             closed: AtomicBool::new(false),
@@ -135,7 +148,8 @@ impl Server {
         self.spec.call_order
     }
 
-    /// The whole list of the server, in its order, before any allow-list.
+    /// The whole list of the server, in its order, before any allow-list; last, where the server has resources,
+    /// `read_resource` of the host's own.
     pub fn tools(&self) -> &[ServerTool] {
         &self.tools
     }
@@ -175,7 +189,11 @@ impl Server {
         let server = self.name();
         let connection = self.connection();
         let (ended, reached) = if connection.is_alive() {
-            (connection.call(tool, arguments, self.spec.tool_timeout, cancel).await, Reached::Perhaps)
+            let ended = match self.reads_resources && tool == READ_RESOURCE {
+                true => connection.read_resource(uri(&arguments), cancel).await,
+                false => connection.call(tool, arguments, cancel).await,
+            };
+            (ended, Reached::Perhaps)
         } else {
             (Ended::Lost(connection.last_words().await), Reached::No)
         };
@@ -187,13 +205,17 @@ impl Server {
             duration: start.elapsed(),
         };
         match ended {
-            Ended::Result(result) => ToolOutput {
-                content: result.content,
-                structured: result.structured,
-                is_error: result.is_error,
-                failure: None,
-                duration: start.elapsed(),
-            },
+            Ended::Result(result) => {
+                let mut output = ToolOutput {
+                    content: result.content,
+                    structured: result.structured,
+                    is_error: result.is_error,
+                    failure: None,
+                    duration: start.elapsed(),
+                };
+                self.reporter.redactor().redact_output(&mut output);
+                output
+            }
             Ended::Refused(text) => failed(
                 CallFailure::Protocol,
                 format!("The call of `{tool}` on server `{server}` failed: {text}"),
@@ -255,7 +277,7 @@ impl Server {
         // What is left of the old one must not stand in the way of the new one.
         dead.close().await;
         tokio::time::sleep(FIRST_BACKOFF * 4_u32.pow(before)).await;
-        match Connection::open(&self.spec, &self.environment, &self.reporter).await {
+        match open(&self.spec, &self.environment, &self.reporter).await {
             Ok((connection, _)) => {
                 *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(connection);
                 self.reporter.announce(

@@ -3,6 +3,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::oauth::TokenStore;
+use super::redact::Redactor;
+
 /// One MCP server as configured, variables already expanded.
 #[derive(Debug, Clone)]
 pub struct ServerSpec {
@@ -22,6 +25,8 @@ pub struct ServerSpec {
     pub required: bool,
     pub protocol: Protocol,
     pub call_order: CallOrder,
+    /// Secrets that reach the server by other ways than those of `transport`, such as its arguments.
+    pub redactor: Redactor,
 }
 
 /// How to reach a server. Its `Debug` form shows no value that may be a secret.
@@ -40,7 +45,20 @@ pub enum TransportSpec {
         headers: BTreeMap<String, String>,
         /// Sent as `Authorization: Bearer`.
         bearer_token: Option<String>,
+        wire: HttpWire,
+        /// Where the tokens of `gaia login` are; used when no `bearer_token` is given.
+        tokens: Option<TokenStore>,
     },
+}
+
+/// Which of the two HTTP transports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpWire {
+    /// Streamable HTTP; HTTP+SSE when the endpoint does not take its first POST, as the specification says.
+    #[default]
+    Auto,
+    /// HTTP+SSE of 2024-11-05: a stream for all answers, and a POST for each message.
+    Sse,
 }
 
 /// Whether a variable of this name says where or how, and so is no secret: errors that name a place are of no use
@@ -60,8 +78,10 @@ pub fn is_plain_variable(name: &str) -> bool {
         "TZ",
         "USER",
     ];
-    const ENDINGS: [&str; 10] =
-        ["_DIR", "_FILE", "_HOME", "_IMAGE", "_LEVEL", "_MODE", "_PATH", "_PORT", "_VERIFY", "_VERSION"];
+    const ENDINGS: [&str; 15] = [
+        "_DIR", "_ENGINE", "_FILE", "_FORMAT", "_HOME", "_HOST", "_IMAGE", "_LEVEL", "_MODE", "_PATH",
+        "_PORT", "_REGION", "_TIMEOUT", "_VERIFY", "_VERSION",
+    ];
     NAMES.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending)) || name == "TMPDIR"
 }
 
@@ -105,11 +125,12 @@ impl fmt::Debug for TransportSpec {
                 .field("env", &env.keys().collect::<Vec<_>>())
                 .field("cwd", cwd)
                 .finish(),
-            Self::Http { url, headers, bearer_token } => formatter
+            Self::Http { url, headers, bearer_token, wire, tokens: _ } => formatter
                 .debug_struct("Http")
                 .field("url", &without_secrets(url))
                 .field("headers", &headers.keys().collect::<Vec<_>>())
                 .field("bearer_token", &bearer_token.as_ref().map(|_| "hidden"))
+                .field("wire", wire)
                 .finish(),
         }
     }
@@ -147,6 +168,8 @@ mod tests {
             url: "https://user:s3cret@example.invalid:1/mcp?key=s3cret#s3cret".to_owned(),
             headers: BTreeMap::from([("X-Key".to_owned(), "s3cret".to_owned())]),
             bearer_token: Some("s3cret".to_owned()),
+            wire: HttpWire::Auto,
+            tokens: None,
         };
         let text = format!("{stdio:?} {http:#?}");
         assert!(!text.contains("s3cret"), "{text}");

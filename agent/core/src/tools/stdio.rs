@@ -1,8 +1,6 @@
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -10,10 +8,10 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::lines::{Decoded, LINE_BYTES, Line, LineReader, answered_id, decode};
+use super::inbox::Inbox;
+use super::lines::{LINE_BYTES, LineReader};
 use super::process::Pipes;
 use super::report::Reporter;
-use crate::event::NoticeLevel;
 
 /// One JSON-RPC message a line over a child's pipes.
 ///
@@ -21,10 +19,9 @@ use crate::event::NoticeLevel;
 /// or broken must reach whoever waits for it, and noise on stdout is worth a notice.
 pub(super) struct StdioTransport {
     lines: LineReader<BufReader<ChildStdout>>,
-    received: VecDeque<RxJsonRpcMessage<RoleClient>>,
+    inbox: Inbox,
     outgoing: mpsc::Sender<Outgoing>,
     end_of_input: CancellationToken,
-    reporter: Arc<Reporter>,
 }
 
 struct Outgoing {
@@ -39,36 +36,9 @@ impl StdioTransport {
         tokio::spawn(write_lines(pipes.stdin, queue, end_of_input.clone()));
         Self {
             lines: LineReader::new(BufReader::with_capacity(64 * 1024, pipes.stdout), LINE_BYTES),
-            received: VecDeque::new(),
+            inbox: Inbox::new(reporter),
             outgoing,
             end_of_input,
-            reporter,
-        }
-    }
-
-    fn take_line(&mut self, line: Line) {
-        match line {
-            Line::Whole(line) => match decode(&line) {
-                Decoded::Messages(messages) => self.received.extend(messages),
-                Decoded::BadAnswer { id, reason } => {
-                    self.reporter.relay(NoticeLevel::Warning, &reason);
-                    self.received.push_back(broken_answer(id, reason));
-                }
-                Decoded::Noise(text) => self.reporter.relay(
-                    NoticeLevel::Warning,
-                    &format!("wrote to stdout what is not a message of the protocol: {text}"),
-                ),
-                Decoded::Empty => {}
-            },
-            Line::TooLong { bytes, head, tail } => {
-                let reason = format!(
-                    "the answer has {bytes} bytes, over the limit of {LINE_BYTES}; ask for less at a time"
-                );
-                self.reporter.relay(NoticeLevel::Warning, &reason);
-                if let Some(id) = answered_id(&head, &tail) {
-                    self.received.push_back(broken_answer(id, reason));
-                }
-            }
         }
     }
 }
@@ -93,11 +63,13 @@ impl Transport<RoleClient> for StdioTransport {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if let Some(message) = self.received.pop_front() {
+            if let Some(message) = self.inbox.pop() {
                 return Some(message);
             }
+            // A server that floods its output would hold the task, and with it every timeout, until it pauses.
+            tokio::task::coop::consume_budget().await;
             let line = self.lines.next().await?;
-            self.take_line(line);
+            self.inbox.take(line);
         }
     }
 
@@ -132,8 +104,4 @@ async fn write_lines(
         () = write_all => {}
         () = end_of_input.cancelled() => {}
     }
-}
-
-fn broken_answer(id: i64, reason: String) -> RxJsonRpcMessage<RoleClient> {
-    JsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, reason, None), Some(RequestId::Number(id)))
 }

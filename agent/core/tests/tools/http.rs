@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use gaia_agent::tools::{CallFailure, Protocol, ServerSpec, TransportSpec};
+use gaia_agent::tools::{CallFailure, HttpWire, Protocol, ServerSpec, TransportSpec};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -147,6 +147,8 @@ fn remote(address: SocketAddr, protocol: Protocol) -> ServerSpec {
         url: format!("http://{address}/mcp?key=q-s3cret"),
         headers: BTreeMap::from([("X-Team".to_owned(), "evals-s3cret".to_owned())]),
         bearer_token: Some("b-s3cret".to_owned()),
+        wire: HttpWire::Auto,
+        tokens: None,
     };
     let mut spec = server("remote", transport);
     spec.protocol = protocol;
@@ -196,7 +198,7 @@ async fn the_token_and_the_headers_are_sent_and_never_shown() {
     }
     let error = start_with(&[stranger], &notices, None).await.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("asks for authorization; set `bearer_token_env_var` or `headers`"), "{text}");
+    assert!(text.contains("asks for authorization; it does not take the token that it was given"), "{text}");
     assert!(!format!("{error:?} {:?}", notices.all()).contains("s3cret"), "{text}");
 }
 

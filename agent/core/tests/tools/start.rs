@@ -34,7 +34,7 @@ async fn a_server_that_dies_shows_its_stderr_and_no_secret() {
     assert_eq!(
         text,
         "failed to start MCP server `db`: exited with code 4 before it was ready; its stderr:\n  reading the \
-         database\n  cannot open the database; the key is [hidden]"
+         database\n  cannot open the database; the key is [redacted: SECRET_KEY]"
     );
     notices.wait_for("reading the database").await;
     assert!(!format!("{:?}{error:?}", notices.all()).contains("sk-12345"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gaia_agent::message::Part;
 use gaia_agent::tools::{
-    CallOrder, Notice, NoticeSink, Protocol, Scope, ServerSpec, StartError, ToolHost, ToolOutput,
+    CallOrder, Notice, NoticeSink, Protocol, Redactor, Scope, ServerSpec, StartError, ToolHost, ToolOutput,
     TransportSpec,
 };
 use libtest_mimic::Trial;
@@ -71,6 +71,7 @@ pub(crate) fn server(name: &str, transport: TransportSpec) -> ServerSpec {
         required: true,
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
+        redactor: Redactor::default(),
     }
 }
 
