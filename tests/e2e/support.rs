@@ -65,6 +65,7 @@ pub(crate) fn chat(base_url: &str, stream: bool) -> ChatCompletions {
         request_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(2),
         max_retries: 4,
+        schema_profile: gaia_agent::model::SchemaProfile::Auto,
     })
     .unwrap()
 }

@@ -126,6 +126,7 @@ fn model_at(loaded: &Loaded, base_url: &str) -> CommandResult<Arc<dyn ChatModel>
         request_timeout: config.request_timeout,
         idle_timeout: config.idle_timeout,
         max_retries: config.max_retries,
+        schema_profile: config.schema_profile.into(),
     });
     Ok(Arc::new(model.map_err(CommandError::environment)?))
 }

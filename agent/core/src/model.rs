@@ -4,6 +4,7 @@ pub mod chat;
 mod classify;
 mod reply;
 mod retry;
+mod schema;
 mod service;
 mod wire;
 
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::message::{Message, ToolCall, ToolDefinition};
 use crate::outcome::Usage;
+pub use schema::SchemaProfile;
 
 /// A model that answers a conversation with one reply.
 #[async_trait]

@@ -115,6 +115,9 @@ pub struct ModelConfig {
     /// that want them; absent, they are not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_field: Option<String>,
+    /// Whose rules the schemas of tools are written for: `"auto"` goes by endpoint and model, `"published"` leaves
+    /// them as the servers published them, `"strict"` is for endpoints that refuse schemas and are none of the others.
+    pub schema_profile: SchemaProfileConfig,
     /// The model's window in tokens, when known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
@@ -157,6 +160,7 @@ impl Default for ModelConfig {
             stream: true,
             parallel_tool_calls: None,
             reasoning_field: None,
+            schema_profile: SchemaProfileConfig::Auto,
             context_window: None,
             accepts: Vec::new(),
             // Reasoning models have been seen to think for several minutes before the first token.
@@ -180,6 +184,37 @@ pub enum Api {
     Chat,
     /// `POST {base_url}/responses`. Not built yet.
     Responses,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchemaProfileConfig {
+    #[default]
+    Auto,
+    Published,
+    Openai,
+    /// OpenAI's strict mode: the model is held to the schema.
+    OpenaiStrict,
+    Anthropic,
+    Gemini,
+    /// Kimi.
+    Moonshot,
+    Strict,
+}
+
+impl From<SchemaProfileConfig> for gaia_agent::model::SchemaProfile {
+    fn from(profile: SchemaProfileConfig) -> Self {
+        match profile {
+            SchemaProfileConfig::Auto => Self::Auto,
+            SchemaProfileConfig::Published => Self::Published,
+            SchemaProfileConfig::Openai => Self::Openai,
+            SchemaProfileConfig::OpenaiStrict => Self::OpenaiStrict,
+            SchemaProfileConfig::Anthropic => Self::Anthropic,
+            SchemaProfileConfig::Gemini => Self::Gemini,
+            SchemaProfileConfig::Moonshot => Self::Moonshot,
+            SchemaProfileConfig::Strict => Self::Strict,
+        }
+    }
 }
 
 /// US dollars for a million tokens.

@@ -14,7 +14,7 @@ use super::reply::ReplyBuilder;
 use super::retry::RetryPolicy;
 use super::service::{Delivery, HttpFailure, ModelService, describe};
 use super::wire;
-use super::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use super::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver, SchemaProfile};
 
 /// A model behind an OpenAI-compatible chat completions endpoint.
 pub struct ChatCompletions {
@@ -42,6 +42,14 @@ pub struct ChatSettings {
     /// The longest silence before and inside a stream.
     pub idle_timeout: Duration,
     pub max_retries: u32,
+    /// Whose rules the schemas of tools are written for.
+    pub schema_profile: SchemaProfile,
+}
+
+impl ChatSettings {
+    pub(super) fn profile(&self) -> SchemaProfile {
+        self.schema_profile.resolve(&self.base_url, &self.name)
+    }
 }
 
 impl fmt::Debug for ChatSettings {
@@ -129,7 +137,15 @@ impl ChatModel for ChatCompletions {
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
         let body = wire::request(&self.settings, request.messages, request.tools);
-        RetryPolicy { retries: self.settings.max_retries }.run(observer, cancel, || self.attempt(&body)).await
+        let policy = RetryPolicy { retries: self.settings.max_retries };
+        let mut reply = policy.run(observer, cancel, || self.attempt(&body)).await?;
+        let profile = self.settings.profile();
+        for call in &mut reply.tool_calls {
+            if let Some(tool) = request.tools.iter().find(|tool| tool.name == call.name) {
+                call.arguments = profile.restore(tool, std::mem::take(&mut call.arguments));
+            }
+        }
+        Ok(reply)
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn request(settings: &ChatSettings, messages: &[Message], tools: &[To
             body.remove(key);
         }
     } else {
-        body.insert("tools".to_owned(), tools.iter().map(tool).collect());
+        body.insert("tools".to_owned(), tools.iter().map(|tool| offer(settings, tool)).collect());
         if let Some(parallel) = settings.parallel_tool_calls {
             body.insert("parallel_tool_calls".to_owned(), json!(parallel));
         }
@@ -32,15 +32,17 @@ pub(super) fn request(settings: &ChatSettings, messages: &[Message], tools: &[To
     Value::Object(body)
 }
 
-fn tool(definition: &ToolDefinition) -> Value {
-    json!({
-        "type": "function",
-        "function": {
-            "name": definition.name,
-            "description": definition.description,
-            "parameters": definition.parameters,
-        },
-    })
+fn offer(settings: &ChatSettings, definition: &ToolDefinition) -> Value {
+    let adapted = settings.profile().adapt(definition);
+    let mut function = json!({
+        "name": definition.name,
+        "description": adapted.description,
+        "parameters": adapted.parameters,
+    });
+    if adapted.strict {
+        function["strict"] = json!(true);
+    }
+    json!({ "type": "function", "function": function })
 }
 
 fn wire_messages(messages: &[Message], reasoning_field: Option<&str>) -> Vec<Value> {
@@ -143,6 +145,7 @@ mod tests {
 
     use super::*;
     use crate::message::ToolCall;
+    use crate::model::SchemaProfile;
 
     fn text(text: &str) -> Part {
         Part::Text { text: text.to_owned() }
@@ -161,6 +164,7 @@ mod tests {
             request_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
             max_retries: 0,
+            schema_profile: SchemaProfile::Auto,
         };
         request(&settings, messages, &[])
     }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ErrorCode, ErrorData,
-    Implementation, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ErrorCode, ErrorData, Implementation, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -19,7 +19,7 @@ use super::report::Reporter;
 use crate::event::NoticeLevel;
 
 /// Our side of a connection: hears logs, progress and changes, and declines what needs a person or a model.
-/// Elicitation is declined and roots are empty by rmcp's own defaults; neither is advertised.
+/// Roots are empty by rmcp's own default. None of these is advertised, and servers ask nevertheless.
 pub(super) struct Handler {
     pub(super) reporter: Arc<Reporter>,
     pub(super) progress: Arc<ProgressWatch>,
@@ -66,6 +66,16 @@ impl ClientHandler for Handler {
     ) -> Result<CreateMessageResult, ErrorData> {
         self.reporter.relay(NoticeLevel::Warning, "asked for a model's reply (sampling), which was declined");
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "this client does not offer sampling", None))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.reporter
+            .relay(NoticeLevel::Warning, "asked a person for input (elicitation), which was declined");
+        Ok(ElicitResult::new(ElicitationAction::Decline))
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -47,7 +47,11 @@ impl<R: AsyncBufRead + Unpin> LineReader<R> {
             if available.is_empty() {
                 return (!self.line.is_empty()).then(|| self.take());
             }
-            let end = available.iter().position(|&byte| byte == b'\n');
+            // `contains` is a search by words; most pieces of a long line hold no end.
+            let end = match available.contains(&b'\n') {
+                true => available.iter().position(|&byte| byte == b'\n'),
+                false => None,
+            };
             let piece = &available[..end.unwrap_or(available.len())];
             let used = end.map_or(available.len(), |end| end + 1);
             match &mut self.excess {

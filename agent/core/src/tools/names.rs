@@ -63,8 +63,12 @@ fn count(names: &[String]) -> BTreeMap<String, usize> {
 /// The name in the allowed alphabet and length. A long name keeps its start and says by a hash which one it is.
 fn fit(name: &str, tool: Origin<'_>) -> String {
     let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
-    let name: String =
+    let mut name: String =
         name.chars().map(|character| if allowed(character) { character } else { '_' }).collect();
+    // Gemini: "Must start with a letter or an underscore".
+    if name.starts_with(|first: char| !first.is_ascii_alphabetic() && first != '_') {
+        name.insert(0, '_');
+    }
     if name.len() > NAME_CHARS { with_hash(&name, &tool.canonical()) } else { name }
 }
 
@@ -115,6 +119,11 @@ mod tests {
         let found = names(&[("a", "b__x"), ("b", "x"), ("c", "x")], Some("a/b__x"));
         assert_eq!(found[0], "b__x");
         assert!(found[1].starts_with("b__x_"), "{found:?}");
+    }
+
+    #[test]
+    fn a_name_starts_with_a_letter_or_an_underscore() {
+        assert_eq!(names(&[("a", "3d_view"), ("a", "-x"), ("a", "_y")], None), ["_3d_view", "_-x", "_y"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use super::report::Reporter;
 use super::sse::SseTransport;
 use super::stdio::StdioTransport;
 use super::{HttpWire, Protocol, ServerSpec, TransportSpec, command};
+use crate::event::NoticeLevel;
 
 /// Why a connection could not be opened; each a clause after "failed to start MCP server `x`: ".
 pub(super) enum OpenError {
@@ -144,6 +145,7 @@ impl Opening<'_> {
                 changes
                     .begin_with(listing.tools.iter().map(|tool| tool.name.clone()).collect::<BTreeSet<_>>());
                 connection.watch(changes);
+                self.check_version(&connection);
                 return Ok((connection, listing));
             }
             Ok(Err(reason)) => reason,
@@ -222,6 +224,16 @@ impl Opening<'_> {
             }
         };
         timeout_at(self.deadline, handler.serve_with_lifecycle(transport, mode)).await
+    }
+
+    fn check_version(&self, connection: &Connection) {
+        let Some((version, _)) = connection.about() else { return };
+        if !ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version) {
+            self.reporter.announce(
+                NoticeLevel::Warning,
+                &format!("speaks version `{version}` of the protocol, which is not known here; going on"),
+            );
+        }
     }
 
     fn too_late(&self, what: &str) -> String {

@@ -17,6 +17,7 @@ trials![
     an_answer_over_the_limit_is_an_error_at_once,
     answers_that_are_none,
     noise_logs_and_changes_become_notices,
+    a_modern_server_is_listened_to_for_changes,
     the_environment_is_minimal,
     arguments_are_checked_by_the_published_schema,
 ];
@@ -154,6 +155,15 @@ async fn noise_logs_and_changes_become_notices() {
     assert_eq!(text(&call(&host, "change", json!({})).await), "changed");
     notices.wait_for("changed its tools: added `fresh`; the model's tools stay as they were offered").await;
     assert!(host.find("fresh").is_none());
+    host.close().await;
+}
+
+async fn a_modern_server_is_listened_to_for_changes() {
+    let notices = Notices::default();
+    let host = start_with(&[peer("x", &["modern-change"])], &notices, None).await.unwrap();
+    notices.wait_for("somebody listens").await;
+    assert_eq!(text(&call(&host, "change", json!({})).await), "changed");
+    notices.wait_for("changed its tools: added `fresh`; the model's tools stay as they were offered").await;
     host.close().await;
 }
 

@@ -37,7 +37,8 @@ trials![
 ];
 
 /// Counts calls for each session, and can hang.
-struct Counter {
+#[derive(Default)]
+pub(crate) struct Counter {
     calls: AtomicU32,
     hanging: Arc<Notify>,
     cancelled: Arc<Notify>,
@@ -57,7 +58,8 @@ impl ServerHandler for Counter {
         let schema = Arc::new(schema);
         Ok(ListToolsResult::with_all_items(vec![
             Tool::new("count", "counts", schema.clone()),
-            Tool::new("hang", "hangs", schema),
+            Tool::new("hang", "hangs", schema.clone()),
+            Tool::new("authorization", "tells the header", schema),
         ]))
     }
 
@@ -66,6 +68,12 @@ impl ServerHandler for Counter {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if request.name == "authorization" {
+            let parts = context.extensions.get::<axum::http::request::Parts>();
+            let header = parts.and_then(|parts| parts.headers.get("authorization")?.to_str().ok());
+            let told = ContentBlock::text(header.unwrap_or("none"));
+            return Ok(CallToolResponse::Complete(CallToolResult::success(vec![told])));
+        }
         if request.name == "hang" {
             self.hanging.notify_one();
             context.ct.cancelled().await;
@@ -166,7 +174,7 @@ async fn both_eras_on_one_endpoint() {
     ];
     for (protocol, version, second_count) in expected {
         let host = start(&[remote(site.address, protocol)]).await.unwrap();
-        assert_eq!(names(&host), ["count", "hang"]);
+        assert_eq!(names(&host), ["count", "hang", "authorization"]);
         assert_eq!(host.servers().next().unwrap().info().unwrap().protocol_version, version);
         assert_eq!(text(&call(&host, "count", json!({})).await), "1");
         assert_eq!(text(&call(&host, "count", json!({})).await), second_count);

@@ -5,9 +5,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod calls;
+mod eras;
+mod hostile;
 mod http;
 mod lifecycle;
+mod login;
 mod peer;
+mod resources;
+mod secrets;
+mod sse;
 mod start;
 mod support;
 
@@ -19,8 +25,23 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
         Some((first, rest)) if first == "mcp-server" => peer::serve(rest),
+        Some((first, _)) if first == "measure-gigabyte" => {
+            support::block_on(hostile::measure_gigabyte);
+            ExitCode::SUCCESS
+        }
         _ => {
-            let trials = [start::trials(), calls::trials(), lifecycle::trials(), http::trials()];
+            let trials = [
+                start::trials(),
+                eras::trials(),
+                calls::trials(),
+                resources::trials(),
+                secrets::trials(),
+                lifecycle::trials(),
+                hostile::trials(),
+                http::trials(),
+                sse::trials(),
+                login::trials(),
+            ];
             libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect::<Vec<Trial>>())
                 .exit_code()
         }

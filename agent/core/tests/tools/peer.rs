@@ -1,41 +1,37 @@
 //! A server that does on demand what servers do to hosts. Written without an SDK: an SDK would not let it.
 
+mod calls;
+mod wire;
+
 use std::io::{BufRead, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// The tools of the modes that name none.
-const NAMES: [&str; 18] = [
-    "echo",
-    "hang",
-    "die",
-    "image",
-    "structured",
-    "fail",
-    "big",
-    "env",
-    "noise",
-    "log",
-    "progress",
-    "grandchild",
-    "pid",
-    "refuse",
-    "surrogate",
-    "garbled",
-    "nothing",
-    "change",
-];
+use calls::{NAMES, call};
+use wire::{refuse, reply, send};
 
 /// Whether `change` was called, after which there is one tool more.
-static CHANGED: AtomicBool = AtomicBool::new(false);
+pub(crate) static CHANGED: AtomicBool = AtomicBool::new(false);
 
 /// `arguments`: the mode, then what it needs.
 pub(crate) fn serve(arguments: &[String]) -> ExitCode {
     let mode = arguments.first().map_or("normal", String::as_str);
     match mode {
+        // Busy with something before it reads; then it is a server of the mode that follows.
+        "slow" => {
+            std::thread::sleep(Duration::from_millis(arguments[1].parse().unwrap()));
+            return serve(&arguments[2..]);
+        }
+        "flood" => return flood("x\n"),
+        "flood-messages" => {
+            return flood(
+                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"busy\"}}\n",
+            );
+        }
+        "flood-line" => return flood("x"),
         "exit" => {
             eprintln!("reading the database");
             eprintln!(
@@ -62,35 +58,72 @@ pub(crate) fn serve(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Writes as fast as it is read, and reads nothing.
+fn flood(piece: &str) -> ExitCode {
+    let block = piece.repeat(64 * 1024 / piece.len());
+    let mut out = std::io::stdout().lock();
+    while out.write_all(block.as_bytes()).is_ok() {}
+    ExitCode::SUCCESS
+}
+
 fn answer(mode: &str, arguments: &[String], message: &Value) {
     let id = &message["id"];
     let params = &message["params"];
     match (message["method"].as_str().unwrap_or_default(), mode) {
         (_, "silent") => {}
-        ("initialize", "modern") => refuse(id, -32022, "only 2026-07-28 is spoken here"),
+        ("initialize", "exits-on-initialize") | ("server/discover", "exits-on-discover") => exit(3),
+        ("initialize", "wrong-id") => reply(&json!(999), json!({})),
+        ("initialize", "garbled") => wire::write_line("{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{"),
+        ("initialize", "modern" | "modern-change") => refuse(id, -32022, "only 2026-07-28 is spoken here"),
         ("initialize", _) => reply(
             id,
             json!({
-                "protocolVersion": params["protocolVersion"],
-                "capabilities": { "tools": {} },
+                "protocolVersion": match mode {
+                    "future" => json!("2099-01-01"),
+                    "past" => json!("2024-11-05"),
+                    _ => params["protocolVersion"].clone(),
+                },
+                "capabilities": match mode {
+                    "resources" => json!({ "tools": {}, "resources": {} }),
+                    _ => json!({ "tools": {} }),
+                },
                 "serverInfo": { "name": "peer", "version": "1" },
             }),
         ),
-        ("server/discover", "modern") => reply(
+        ("server/discover", "modern" | "modern-change" | "exits-on-initialize") => reply(
             id,
             json!({
                 "resultType": "complete",
                 "supportedVersions": ["2026-07-28"],
-                "capabilities": { "tools": {} },
+                "capabilities": { "tools": { "listChanged": mode == "modern-change" } },
                 "ttlMs": 0,
                 "cacheScope": "private",
             }),
         ),
         ("server/discover", _) => refuse(id, -32601, "method not found"),
         ("tools/list", "silent-list") => {}
+        ("tools/list", "dies-on-list") => exit(5),
+        ("resources/read", _) => read(id, params),
+        ("subscriptions/listen", "modern-change") => {
+            *LISTENER.lock().unwrap() = id.clone();
+            send(&json!({
+                "jsonrpc": "2.0",
+                "method": "notifications/subscriptions/acknowledged",
+                "params": {
+                    "notifications": params["notifications"],
+                    "_meta": { "io.modelcontextprotocol/subscriptionId": id },
+                },
+            }));
+            eprintln!("somebody listens");
+        }
         ("tools/list", _) => list(mode, arguments, id, params),
         ("tools/call", _) => call(id, params),
-        ("notifications/cancelled", _) => eprintln!("cancelled {}", params["requestId"]),
+        ("notifications/cancelled", _) => {
+            eprintln!("cancelled {}", params["requestId"]);
+            calls::answer_late(&params["requestId"]);
+        }
+        // An answer to something that was asked of the host.
+        ("", _) if !id.is_null() => eprintln!("the host answered {message}"),
         (method, _) if !id.is_null() => refuse(id, -32601, &format!("unknown method {method}")),
         _ => {}
     }
@@ -108,6 +141,18 @@ fn list(mode: &str, arguments: &[String], id: &Value, params: &Value) {
             let next = if page + 1 < pages { (page + 1).to_string() } else { String::new() };
             reply(id, json!({ "tools": named(&names), "nextCursor": next }));
         }
+        "many" => {
+            let (pages, each): (usize, usize) =
+                (arguments[1].parse().unwrap(), arguments[2].parse().unwrap());
+            let names: Vec<String> = (0..each).map(|index| format!("tool_{page}_{index}")).collect();
+            let next = (page + 1 < pages).then(|| (page + 1).to_string());
+            reply(id, json!({ "tools": named(&names), "nextCursor": next }));
+        }
+        "long-names" => reply(
+            id,
+            json!({ "tools": named(&["n".repeat(300), format!("{}x", "n".repeat(300)), "a.b c".to_owned()]) }),
+        ),
+        "schemas" => reply(id, json!({ "tools": zoo() })),
         "circle" => reply(id, json!({ "tools": named(&[format!("t{page}")]), "nextCursor": "1" })),
         "zoo" => reply(
             id,
@@ -143,90 +188,62 @@ fn tool(name: &str) -> Value {
     })
 }
 
-fn call(id: &Value, params: &Value) {
-    let arguments = &params["arguments"];
-    let text = |text: String| reply(id, json!({ "content": [{ "type": "text", "text": text }] }));
-    match params["name"].as_str().unwrap_or_default() {
-        "echo" => text(arguments["text"].as_str().unwrap_or_default().to_owned()),
-        "hang" => {
-            eprintln!("hanging {id}");
-            loop {
-                std::thread::park();
-            }
-        }
-        "die" => {
-            eprintln!("out of luck");
-            #[allow(clippy::exit, reason = "a sudden end is the behaviour under test")]
-            std::process::exit(7);
-        }
-        "image" => reply(
-            id,
-            json!({ "content": [
-                { "type": "text", "text": "a picture" },
-                { "type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo=" },
-            ] }),
+/// Schemas as real servers publish them; each is to be offered as it is.
+fn zoo() -> Vec<Value> {
+    let deep = (0..60).fold(
+        json!({ "type": "string" }),
+        |inner, _| json!({ "type": "object", "properties": { "a": inner } }),
+    );
+    let schemas = [
+        (
+            "reference",
+            json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/A" } }, "$defs": { "A": { "type": "integer" } } }),
         ),
-        "structured" => reply(id, json!({ "content": [], "structuredContent": { "answer": "42" } })),
-        "fail" => {
-            reply(id, json!({ "content": [{ "type": "text", "text": "no such file" }], "isError": true }))
-        }
-        "big" => text("x".repeat(arguments["bytes"].as_u64().unwrap() as usize)),
-        "env" => text(std::env::vars().map(|(name, value)| format!("{name}={value}\n")).collect()),
-        "noise" => {
-            println!("DEBUG calling noise");
-            text("done".to_owned());
-        }
-        "log" => {
-            send(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {
-                "level": "warning", "data": "disk almost full",
-            } }));
-            text("logged".to_owned());
-        }
-        "progress" => {
-            for step in 1..=arguments["steps"].as_u64().unwrap() {
-                // The pace is the behaviour under test.
-                std::thread::sleep(Duration::from_millis(arguments["pause_ms"].as_u64().unwrap()));
-                send(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {
-                    "progressToken": params["_meta"]["progressToken"], "progress": step,
-                } }));
-            }
-            text("arrived".to_owned());
-        }
-        "grandchild" => {
-            #[allow(clippy::zombie_processes, reason = "leaving a child behind is the behaviour under test")]
-            let child = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
-            text(child.id().to_string());
-        }
-        "pid" => text(std::process::id().to_string()),
-        "refuse" => refuse(id, -32000, "not today"),
-        "surrogate" => write_line(&format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"a\ud800\u0000b"}}]}}}}"#
-        )),
-        "garbled" => write_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[}}}}"#)),
-        "nothing" => reply(id, json!({ "surprise": true })),
-        "change" => {
-            CHANGED.store(true, Ordering::SeqCst);
-            send(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
-            text("changed".to_owned());
-        }
-        name => refuse(id, -32602, &format!("unknown tool {name}")),
-    }
+        ("recursive", json!({ "type": "object", "properties": { "a": { "$ref": "#" } } })),
+        (
+            "any",
+            json!({ "type": "object", "anyOf": [{ "required": ["a"] }, { "required": ["b"] }], "properties": { "a": {}, "b": {} } }),
+        ),
+        (
+            "one",
+            json!({ "oneOf": [{ "type": "object", "properties": { "a": { "const": 1 } } }, { "type": "object" }] }),
+        ),
+        ("untyped", json!({ "properties": { "a": { "type": ["string", "null"] } } })),
+        (
+            "draft7",
+            json!({ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "definitions": { "B": {} } }),
+        ),
+        (
+            "dates",
+            json!({ "type": "object", "properties": { "when": { "type": "string", "format": "date-time" } } }),
+        ),
+        ("odd_names", json!({ "type": "object", "properties": { "a b": {}, "\u{e9}": {}, "$filter": {} } })),
+        ("true_schema", json!({ "type": "object", "properties": { "a": true } })),
+        ("deep", deep),
+    ];
+    schemas.into_iter().map(|(name, schema)| json!({ "name": name, "inputSchema": schema })).collect()
 }
 
-fn reply(id: &Value, result: Value) {
-    send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+/// The request that listens for changes.
+pub(crate) static LISTENER: std::sync::Mutex<Value> = std::sync::Mutex::new(Value::Null);
+
+fn read(id: &Value, params: &Value) {
+    let uri = &params["uri"];
+    let contents = match uri.as_str().unwrap_or_default() {
+        "res://notes" => json!([{ "uri": uri, "mimeType": "text/plain", "text": "remember the milk" }]),
+        "res://picture" => json!([{ "uri": uri, "mimeType": "image/png", "blob": "iVBORw0KGgo=" }]),
+        "res://both" => json!([
+            { "uri": "res://a", "text": "first" },
+            { "uri": "res://b", "mimeType": "application/zip", "blob": "AAAA" },
+        ]),
+        "res://die" => exit(7),
+        "res://hang" => return,
+        _ => return refuse(id, -32602, "no such resource"),
+    };
+    reply(id, json!({ "contents": contents }));
 }
 
-fn refuse(id: &Value, code: i32, message: &str) {
-    send(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }));
-}
-
-fn send(message: &Value) {
-    write_line(&message.to_string());
-}
-
-fn write_line(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // Nobody reads any more when the host has gone.
-    let _ = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+pub(crate) fn exit(code: i32) -> ! {
+    #[allow(clippy::exit, reason = "a sudden end is the behaviour under test")]
+    std::process::exit(code)
 }

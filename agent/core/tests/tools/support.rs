@@ -21,9 +21,14 @@ where
     F: Future<Output = ()> + 'static,
 {
     Trial::test(name, move || {
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(body());
+        block_on(body);
         Ok(())
     })
+}
+
+pub(crate) fn block_on<F: Future<Output = ()>>(body: fn() -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(body());
 }
 
 /// `trials![name, …]`: each an async function of this module.
