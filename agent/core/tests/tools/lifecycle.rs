@@ -18,6 +18,9 @@ trials![
     a_server_has_time_to_clean_up,
     a_dropped_host_leaves_nothing,
     a_shared_server_outlives_its_hosts,
+    two_hundred_starts_leave_no_process,
+    a_hundred_samples_share_one_process,
+    a_shared_server_is_restarted_for_whoever_needs_it,
 ];
 
 async fn pid(host: &ToolHost) -> u32 {
@@ -162,4 +165,94 @@ async fn a_shared_server_outlives_its_hosts() {
     let tool = host.find("echo").unwrap();
     let output = host.call(tool, serde_json::Map::new(), &CancellationToken::new()).await;
     assert!(text(&output).contains("it has been closed"), "{}", text(&output));
+}
+
+/// In a process of its own, whose children are all of these starts.
+async fn two_hundred_starts_leave_no_process() {
+    let own = std::env::current_exe().unwrap();
+    let output = tokio::process::Command::new(own).arg("measure-starts").output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "200 started, 0 left", "{output:?}");
+}
+
+/// Starts and ends servers in every way there is, and prints how many processes are left.
+pub(crate) async fn measure_starts() {
+    let mut started = 0;
+    for round in 0..10 {
+        let one = |index: usize| async move {
+            let name = format!("s{index}");
+            match index % 4 {
+                // Dies by itself, is dropped, never gets ready, or is closed.
+                0 => drop(start(&[peer(&name, &["exit"])]).await.unwrap_err()),
+                1 => drop(start(&[peer(&name, &["named", "a"])]).await.unwrap()),
+                2 => {
+                    let mut spec = peer(&name, &["silent"]);
+                    spec.startup_timeout = Duration::from_millis(100);
+                    drop(start(&[spec]).await.unwrap_err());
+                }
+                _ => start(&[peer(&name, &["named", "a"])]).await.unwrap().close().await,
+            }
+        };
+        started += futures_util::future::join_all((0..20).map(|index| one(round * 20 + index))).await.len();
+    }
+    let own = std::process::id();
+    let children = || {
+        let stats = fs_err::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| fs_err::read_to_string(entry.unwrap().path().join("stat")).ok());
+        let of_ours = |stat: &String| {
+            stat.rsplit(')').next().unwrap().split_whitespace().nth(1) == Some(&own.to_string())
+        };
+        stats.filter(of_ours).count()
+    };
+    // A dropped host is ended in the background.
+    let emptied = async {
+        while children() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(10), emptied).await;
+    println!("{started} started, {} left", children());
+}
+
+async fn a_hundred_samples_share_one_process() {
+    let notices = Notices::default();
+    let shared = Server::start(&peer("shared", &[]), &BTreeMap::new(), notices.sink()).await.unwrap();
+    let shared = Arc::new(shared);
+    let sample = |number: usize| {
+        let (shared, notices) = (shared.clone(), notices.clone());
+        async move {
+            let host =
+                ToolHost::start(&[], std::slice::from_ref(&shared), &BTreeMap::new(), notices.sink(), None)
+                    .await
+                    .unwrap();
+            let own = text(&call(&host, "echo", json!({ "text": number.to_string() })).await);
+            assert_eq!(own, number.to_string());
+            let pid = pid(&host).await;
+            host.close().await;
+            pid
+        }
+    };
+    let pids = futures_util::future::join_all((0..100).map(sample)).await;
+    let distinct: std::collections::BTreeSet<u32> = pids.into_iter().collect();
+    assert_eq!(distinct.len(), 1, "{distinct:?}");
+    assert!(runs(*distinct.first().unwrap()));
+    shared.close().await;
+}
+
+/// One sample's restart is not counted against the next: each host pays for its own.
+async fn a_shared_server_is_restarted_for_whoever_needs_it() {
+    let notices = Notices::default();
+    let shared =
+        Arc::new(Server::start(&peer("shared", &[]), &BTreeMap::new(), notices.sink()).await.unwrap());
+    for _ in 0..5 {
+        let host =
+            ToolHost::start(&[], std::slice::from_ref(&shared), &BTreeMap::new(), notices.sink(), None)
+                .await
+                .unwrap();
+        let output = call(&host, "die", json!({})).await;
+        assert!(text(&output).contains("It was restarted"), "{}", text(&output));
+        assert_eq!(text(&call(&host, "echo", json!({ "text": "a" })).await), "a");
+        host.close().await;
+    }
+    shared.close().await;
 }

@@ -29,6 +29,10 @@ fn main() -> ExitCode {
             support::block_on(hostile::measure_gigabyte);
             ExitCode::SUCCESS
         }
+        Some((first, _)) if first == "measure-starts" => {
+            support::block_on(lifecycle::measure_starts);
+            ExitCode::SUCCESS
+        }
         _ => {
             let trials = [
                 start::trials(),
