@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gaia_agent::model::ChatModel;
-use gaia_agent::tools::{NoticeSink, Server, ServerSpec, ToolHost};
+use gaia_agent::tools::{NoticeSink, Server, ServerSpec, SpilledFile, ToolHost};
 use gaia_agent::{
     AgentEvent, AgentSettings, Attachment, EventSink, Failure, FailureKind, Outcome, Status, StopReason,
     Task, Timing, Usage,
@@ -219,6 +219,10 @@ impl EventSink for SampleSink {
 
     fn keep(&self, text: &str) -> Option<String> {
         self.log.keep(text)
+    }
+
+    fn keep_file(&self, file: &SpilledFile) -> Option<String> {
+        self.log.keep_file(file)
     }
 }
 

@@ -3,6 +3,7 @@ use serde_json::Value;
 
 use crate::message::{Message, Part, ToolCall};
 use crate::outcome::{Failure, Outcome, StopReason, Usage};
+use crate::tools::SpilledFile;
 
 /// Everything that happens while a task is worked on. Progress, transcript, report and telemetry read this
 /// and nothing else. The truth is in none of the variants.
@@ -104,6 +105,11 @@ pub trait EventSink: Send + Sync {
 
     /// Keeps a tool output whose event holds only a part, and names where it is kept. `None` when nothing is kept.
     fn keep(&self, _text: &str) -> Option<String> {
+        None
+    }
+
+    /// Keeps what there is of an answer that was too long to be taken.
+    fn keep_file(&self, _file: &SpilledFile) -> Option<String> {
         None
     }
 }

@@ -26,6 +26,7 @@ mod resources;
 mod result;
 mod server;
 mod spec;
+mod spill;
 mod sse;
 mod stdio;
 
@@ -37,3 +38,4 @@ pub use redact::Redactor;
 pub use result::{Bounded, DEFAULT_RESULT_BYTES, bound};
 pub use server::{Server, ServerInfo, ServerTool, StartError, ToolAnnotations};
 pub use spec::{CallOrder, HttpWire, Protocol, Scope, ServerSpec, TransportSpec, is_plain_variable};
+pub use spill::SpilledFile;

@@ -94,6 +94,7 @@ impl Turn<'_> {
         let output = self.tools.call(tool, arguments.clone(), self.cancel).await;
         let answer = self.answer_of(tool, arguments, &output);
         let (content, whole) = self.shown(&output);
+        let whole = whole.or_else(|| self.sink.keep_file(output.whole.as_ref()?));
         self.sink.emit(AgentEvent::ToolResult {
             step: self.step,
             call_id: call.id.clone(),

@@ -60,6 +60,7 @@ fn refused(reason: &str) -> ToolOutput {
         structured: None,
         is_error: true,
         failure: None,
+        whole: None,
         duration: Duration::ZERO,
     }
 }

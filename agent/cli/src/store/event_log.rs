@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fs_err::{File, OpenOptions};
+use gaia_agent::tools::SpilledFile;
 use gaia_agent::{AgentEvent, EventSink, Message, Part};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::artefact::{extension_of, store_artefact};
+use super::artefact::{extension_of, store_artefact, store_artefact_from};
 use crate::config::Secrets;
 
 /// Appends the events of one sample to `events.jsonl`, each with its time. Pictures go to the sample's
@@ -107,7 +108,18 @@ impl EventSink for EventLog {
     }
 
     fn keep(&self, text: &str) -> Option<String> {
-        match store_artefact(&self.artefacts, "txt", self.secrets.redact(text).as_bytes()) {
+        self.kept(store_artefact(&self.artefacts, "txt", self.secrets.redact(text).as_bytes()))
+    }
+
+    fn keep_file(&self, file: &SpilledFile) -> Option<String> {
+        // The answer as it came, which is JSON; the host has taken the secrets out.
+        self.kept(store_artefact_from(&self.artefacts, "json", |sink| file.copy_to(sink)))
+    }
+}
+
+impl EventLog {
+    fn kept(&self, stored: io::Result<String>) -> Option<String> {
+        match stored {
             Ok(name) => Some(name),
             Err(error) => {
                 tracing::error!("{error}");

@@ -19,6 +19,7 @@ use super::explain::{causes, is_cut_stream, unauthorized};
 use super::handler::{Handler, ProgressWatch};
 use super::http::HttpError;
 use super::process::{Process, describe_exit};
+use super::spill::{SpilledFile, Spills};
 
 /// A call that reports progress may take this many times the tool timeout, and no longer: progress alone must not
 /// hold a sample for ever.
@@ -42,10 +43,16 @@ pub(super) struct Connection {
     service: tokio::sync::Mutex<RunningService<RoleClient, Handler>>,
     process: Option<Process>,
     end_of_input: CancellationToken,
-    progress: Arc<ProgressWatch>,
+    watching: Watching,
     spec: ServerSpec,
     /// Hears of changes for as long as the connection lasts.
     watch: std::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the reader of a connection tells of the calls that are under way.
+pub(super) struct Watching {
+    pub(super) progress: Arc<ProgressWatch>,
+    pub(super) spills: Arc<Spills>,
 }
 
 /// How a call ended.
@@ -53,6 +60,8 @@ pub(super) enum Ended {
     Result(Converted),
     /// The server answered with a protocol error or with no result; the text says what.
     Refused(String),
+    /// The answer was over the limit; what there is of it is on disk.
+    TooLarge(String, SpilledFile),
     /// The connection is of no more use; the text says what happened to the server.
     Lost(String),
     TimedOut(Duration),
@@ -64,7 +73,7 @@ impl Connection {
         service: RunningService<RoleClient, Handler>,
         process: Option<Process>,
         end_of_input: CancellationToken,
-        progress: Arc<ProgressWatch>,
+        watching: Watching,
         spec: &ServerSpec,
     ) -> Self {
         Self {
@@ -72,7 +81,7 @@ impl Connection {
             service: tokio::sync::Mutex::new(service),
             process,
             end_of_input,
-            progress,
+            watching,
             spec: spec.clone(),
             watch: std::sync::Mutex::new(None),
         }
@@ -156,7 +165,7 @@ impl Connection {
             Err(_) => return Ended::TimedOut(tool_timeout),
         };
         // rmcp could keep the time too, but then waits without limit for its cancel notification to leave.
-        let advanced = self.progress.watch(handle.progress_token.clone());
+        let advanced = self.watching.progress.watch(handle.progress_token.clone());
         let mut deadline = start + tool_timeout;
         let ended = loop {
             tokio::select! {
@@ -177,8 +186,14 @@ impl Connection {
                 }
             }
         };
-        self.progress.forget(&handle.progress_token);
-        ended
+        self.watching.progress.forget(&handle.progress_token);
+        match (ended, &handle.id) {
+            (Ended::Refused(reason), RequestId::Number(id)) => match self.watching.spills.take(*id) {
+                Some(file) => Ended::TooLarge(reason, file),
+                None => Ended::Refused(reason),
+            },
+            (ended, _) => ended,
+        }
     }
 
     /// Ends the server in order and within five seconds; nothing of its process group is left.

@@ -208,6 +208,7 @@ impl ToolHost {
                 structured: None,
                 is_error: true,
                 failure: Some(CallFailure::Protocol),
+                whole: None,
                 duration: Duration::ZERO,
             },
         }

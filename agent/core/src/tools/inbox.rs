@@ -7,6 +7,7 @@ use rmcp::service::RxJsonRpcMessage;
 
 use super::lines::{Decoded, LINE_BYTES, Line, answered_id, decode};
 use super::report::Reporter;
+use super::spill::Spills;
 use crate::event::NoticeLevel;
 
 /// What a server wrote, one line at a time, as the messages that rmcp takes. What is no message is told; an answer
@@ -14,11 +15,12 @@ use crate::event::NoticeLevel;
 pub(super) struct Inbox {
     received: VecDeque<RxJsonRpcMessage<RoleClient>>,
     reporter: Arc<Reporter>,
+    spills: Arc<Spills>,
 }
 
 impl Inbox {
-    pub(super) fn new(reporter: Arc<Reporter>) -> Self {
-        Self { received: VecDeque::new(), reporter }
+    pub(super) fn new(reporter: Arc<Reporter>, spills: Arc<Spills>) -> Self {
+        Self { received: VecDeque::new(), reporter, spills }
     }
 
     pub(super) fn pop(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -39,12 +41,15 @@ impl Inbox {
                 ),
                 Decoded::Empty => {}
             },
-            Line::TooLong { bytes, head, tail } => {
+            Line::TooLong { bytes, head, tail, whole } => {
                 let reason = format!(
                     "the answer has {bytes} bytes, over the limit of {LINE_BYTES}; ask for less at a time"
                 );
                 self.reporter.relay(NoticeLevel::Warning, &reason);
                 if let Some(id) = answered_id(&head, &tail) {
+                    if let Some(whole) = whole {
+                        self.spills.put(id, whole);
+                    }
                     self.received.push_back(broken_answer(id, reason));
                 }
             }

@@ -3,6 +3,9 @@ use rmcp::service::RxJsonRpcMessage;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
+use super::Redactor;
+use super::spill::{SpillWriter, SpilledFile};
+
 /// Longest line taken from a server. rmcp has the same limit but drops longer lines silently; a screenshot or a page
 /// stays far below, and a server that sends gigabytes must not cost gigabytes.
 pub(super) const LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -16,22 +19,30 @@ pub(super) struct LineReader<R> {
     line: Vec<u8>,
     excess: Option<Excess>,
     limit: usize,
+    /// Given where lines that are too long are kept on disk.
+    spill: Option<Redactor>,
 }
 
 struct Excess {
     bytes: usize,
     tail: Vec<u8>,
+    whole: Option<SpillWriter>,
 }
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
-    TooLong { bytes: usize, head: Vec<u8>, tail: Vec<u8> },
+    TooLong { bytes: usize, head: Vec<u8>, tail: Vec<u8>, whole: Option<SpilledFile> },
 }
 
 impl<R: AsyncBufRead + Unpin> LineReader<R> {
     pub(super) fn new(stream: R, limit: usize) -> Self {
-        Self { stream, line: Vec::new(), excess: None, limit }
+        Self { stream, line: Vec::new(), excess: None, limit, spill: None }
+    }
+
+    /// Keeps lines that are too long on disk, without the secrets that `redactor` knows.
+    pub(super) fn spilling(self, redactor: Redactor) -> Self {
+        Self { spill: Some(redactor), ..self }
     }
 
     /// `None` at the end of the stream; a last line without a line end still counts.
@@ -57,6 +68,9 @@ impl<R: AsyncBufRead + Unpin> LineReader<R> {
             match &mut self.excess {
                 Some(excess) => {
                     excess.bytes += piece.len();
+                    if let Some(whole) = &mut excess.whole {
+                        whole.write(piece);
+                    }
                     excess.tail.extend_from_slice(piece);
                     let surplus = excess.tail.len().saturating_sub(ENDS_BYTES);
                     excess.tail.drain(..surplus);
@@ -65,7 +79,11 @@ impl<R: AsyncBufRead + Unpin> LineReader<R> {
                     self.line.extend_from_slice(piece);
                     if self.line.len() > self.limit {
                         let tail = self.line[self.line.len() - ENDS_BYTES.min(self.line.len())..].to_vec();
-                        self.excess = Some(Excess { bytes: self.line.len(), tail });
+                        let mut whole = self.spill.clone().map(SpillWriter::new);
+                        if let Some(whole) = &mut whole {
+                            whole.write(&self.line);
+                        }
+                        self.excess = Some(Excess { bytes: self.line.len(), tail, whole });
                         self.line.truncate(ENDS_BYTES);
                         self.line.shrink_to_fit();
                     }
@@ -81,7 +99,9 @@ impl<R: AsyncBufRead + Unpin> LineReader<R> {
     fn take(&mut self) -> Line {
         let line = std::mem::take(&mut self.line);
         match self.excess.take() {
-            Some(excess) => Line::TooLong { bytes: excess.bytes, head: line, tail: excess.tail },
+            Some(Excess { bytes, tail, whole }) => {
+                Line::TooLong { bytes, head: line, tail, whole: whole.and_then(SpillWriter::finish) }
+            }
             None => Line::Whole(line),
         }
     }

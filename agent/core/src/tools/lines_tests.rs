@@ -26,7 +26,7 @@ async fn lines_are_split_and_the_last_one_counts() {
 async fn a_line_over_the_limit_keeps_its_ends_and_the_next_one_is_whole() {
     let long = format!("{{\"id\":7,\"result\":\"{}\"}}", "x".repeat(5_000));
     let found = lines(format!("{long}\nnext\n").as_bytes(), 1_000).await;
-    let Line::TooLong { bytes, head, tail } = &found[0] else { panic!("{found:?}") };
+    let Line::TooLong { bytes, head, tail, .. } = &found[0] else { panic!("{found:?}") };
     assert_eq!(*bytes, long.len());
     assert_eq!((head.len(), tail.len()), (ENDS_BYTES, ENDS_BYTES));
     assert!(tail.ends_with(b"xx\"}"));

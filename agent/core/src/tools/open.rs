@@ -14,13 +14,14 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::changes::ToolChanges;
-use super::connection::{Connection, EXIT_PATIENCE, STDERR_PATIENCE, with_stderr};
+use super::connection::{Connection, EXIT_PATIENCE, STDERR_PATIENCE, Watching, with_stderr};
 use super::explain::{Refusal, describe_http, describe_start, refusal};
 use super::handler::{Handler, ProgressWatch};
 use super::http::{Authorization, Endpoint};
 use super::listing::{Listing, list_tools};
 use super::process::{Process, describe_exit};
 use super::report::Reporter;
+use super::spill::Spills;
 use super::sse::SseTransport;
 use super::stdio::StdioTransport;
 use super::{HttpWire, Protocol, ServerSpec, TransportSpec, command};
@@ -113,12 +114,13 @@ impl Opening<'_> {
         let handler =
             Handler { reporter: self.reporter.clone(), progress: progress.clone(), changes: changes.clone() };
         let end_of_input = CancellationToken::new();
+        let spills = Arc::new(Spills::default());
         let (process, served) = match &spec.transport {
             TransportSpec::Stdio { .. } => {
-                let (process, transport) = self.spawn(end_of_input.clone())?;
+                let (process, transport) = self.spawn(end_of_input.clone(), spills.clone())?;
                 (Some(process), self.serve(handler, transport, way).await)
             }
-            TransportSpec::Http { .. } => (None, self.serve_http(handler, way).await?),
+            TransportSpec::Http { .. } => (None, self.serve_http(handler, way, spills.clone()).await?),
         };
         let service = match served {
             Ok(Ok(service)) => service,
@@ -139,7 +141,7 @@ impl Opening<'_> {
             }
         };
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let connection = Connection::new(service, process, end_of_input, progress, spec);
+        let connection = Connection::new(service, process, end_of_input, Watching { progress, spills }, spec);
         let reason = match timeout_at(self.deadline, list_tools(connection.peer())).await {
             Ok(Ok(listing)) => {
                 changes
@@ -157,7 +159,11 @@ impl Opening<'_> {
         Err(Attempt::Failed { reason, refusal: Refusal::Final })
     }
 
-    fn spawn(&self, end_of_input: CancellationToken) -> Result<(Process, StdioTransport), Attempt> {
+    fn spawn(
+        &self,
+        end_of_input: CancellationToken,
+        spills: Arc<Spills>,
+    ) -> Result<(Process, StdioTransport), Attempt> {
         let TransportSpec::Stdio { command, args, env, cwd } = &self.spec.transport else {
             return Err(Attempt::Entry("it has no `command`".to_owned()));
         };
@@ -168,10 +174,10 @@ impl Opening<'_> {
             let folder = cwd.as_ref().map(|cwd| format!(" in `{}`", cwd.display())).unwrap_or_default();
             Attempt::Entry(format!("cannot run `{}`{folder}: {error}", program.display()))
         })?;
-        Ok((process, StdioTransport::new(pipes, end_of_input, self.reporter.clone())))
+        Ok((process, StdioTransport::new(pipes, end_of_input, self.reporter.clone(), spills)))
     }
 
-    async fn serve_http(&self, handler: Handler, way: Way) -> Result<Served, Attempt> {
+    async fn serve_http(&self, handler: Handler, way: Way, spills: Arc<Spills>) -> Result<Served, Attempt> {
         let TransportSpec::Http { url, headers, bearer_token, tokens, .. } = &self.spec.transport else {
             return Err(Attempt::Entry("it has no `url`".to_owned()));
         };
@@ -186,7 +192,7 @@ impl Opening<'_> {
             }
         };
         if way == Way::Sse {
-            let connect = SseTransport::connect(endpoint, self.reporter.clone());
+            let connect = SseTransport::connect(endpoint, self.reporter.clone(), spills);
             return match timeout_at(self.deadline, connect).await {
                 Ok(Ok(transport)) => Ok(self.serve(handler, transport, way).await),
                 Ok(Err(error)) => {

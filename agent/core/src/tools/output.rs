@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::SpilledFile;
 use crate::message::Part;
 
 /// What became of one call. There is always one, whatever the server did.
@@ -15,6 +16,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// Why there was no result; `None` when the server answered.
     pub failure: Option<CallFailure>,
+    /// The start of an answer that was too long to be taken.
+    pub whole: Option<SpilledFile>,
     pub duration: Duration,
 }
 

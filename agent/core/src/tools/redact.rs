@@ -108,6 +108,22 @@ impl Redactor {
         redacted
     }
 
+    /// Hides the secrets in bytes that are still coming; returns how many of them hold no start of one.
+    pub(super) fn redact_bytes(&self, bytes: &mut Vec<u8>) -> usize {
+        let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        for secret in secrets.iter() {
+            let shown = format!("[redacted: {}]", secret.name);
+            let mut from = 0;
+            while let Some(found) = memchr::memmem::find(&bytes[from..], secret.value.as_bytes()) {
+                let at = from + found;
+                bytes.splice(at..at + secret.value.len(), shown.bytes());
+                from = at + shown.len();
+            }
+        }
+        let longest = secrets.first().map_or(0, |secret| secret.value.len());
+        bytes.len() - longest.saturating_sub(1).min(bytes.len())
+    }
+
     fn knows_nothing(&self) -> bool {
         self.secrets.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -221,6 +237,7 @@ mod tests {
             structured: Some(json!({ "sk-123456": ["x", { "y": "sk-123456" }], "n": 1 })),
             is_error: false,
             failure: None,
+            whole: None,
             duration: Duration::ZERO,
         };
         redactor.redact_output(&mut output);

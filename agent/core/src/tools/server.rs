@@ -202,6 +202,7 @@ impl Server {
             structured: None,
             is_error: true,
             failure: Some(failure),
+            whole: None,
             duration: start.elapsed(),
         };
         match ended {
@@ -211,6 +212,7 @@ impl Server {
                     structured: result.structured,
                     is_error: result.is_error,
                     failure: None,
+                    whole: None,
                     duration: start.elapsed(),
                 };
                 self.reporter.redactor().redact_output(&mut output);
@@ -220,6 +222,10 @@ impl Server {
                 CallFailure::Protocol,
                 format!("The call of `{tool}` on server `{server}` failed: {text}"),
             ),
+            Ended::TooLarge(text, whole) => {
+                let text = format!("The call of `{tool}` on server `{server}` failed: {text}");
+                ToolOutput { whole: Some(whole), ..failed(CallFailure::Protocol, text) }
+            }
             Ended::TimedOut(after) => failed(
                 CallFailure::Timeout,
                 format!(

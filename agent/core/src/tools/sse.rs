@@ -17,6 +17,7 @@ use super::http::{Authorization, Endpoint, HttpError};
 use super::inbox::Inbox;
 use super::lines::{LINE_BYTES, Line, LineReader};
 use super::report::Reporter;
+use super::spill::Spills;
 
 /// Events before the one that names the address of the POSTs; it has to be the first.
 const EVENTS_BEFORE_ENDPOINT: usize = 10;
@@ -39,7 +40,11 @@ struct Outbox {
 
 impl SseTransport {
     /// Opens the stream and waits for its first event.
-    pub(super) async fn connect(endpoint: Endpoint, reporter: Arc<Reporter>) -> Result<Self, HttpError> {
+    pub(super) async fn connect(
+        endpoint: Endpoint,
+        reporter: Arc<Reporter>,
+        spills: Arc<Spills>,
+    ) -> Result<Self, HttpError> {
         let Endpoint { url, headers, client, authorization } = endpoint;
         let mut outbox = Outbox { client, address: url, headers, authorization };
         let request = outbox.client.get(outbox.address.clone()).header(ACCEPT, "text/event-stream");
@@ -51,8 +56,9 @@ impl SseTransport {
         let base = response.url().clone();
         let stream = response.bytes_stream().map_err(std::io::Error::other);
         let mut events = Events::new(Box::pin(StreamReader::new(stream)));
+        events.lines = events.lines.spilling(reporter.redactor().clone());
         outbox.address = address(&mut events, &base).await?;
-        Ok(Self { events: Some(events), inbox: Inbox::new(reporter), outbox: Arc::new(outbox) })
+        Ok(Self { events: Some(events), inbox: Inbox::new(reporter, spills), outbox: Arc::new(outbox) })
     }
 }
 
@@ -175,9 +181,9 @@ impl Events {
                         self.name = String::from_utf8_lossy(name).into_owned();
                     }
                 }
-                Line::TooLong { bytes, head, tail } => {
+                Line::TooLong { bytes, head, tail, whole } => {
                     let head = field(&head, b"data").unwrap_or(&head).to_vec();
-                    self.data = Some(Line::TooLong { bytes, head, tail });
+                    self.data = Some(Line::TooLong { bytes, head, tail, whole });
                 }
             }
         }
@@ -192,8 +198,8 @@ impl Events {
             }
             Some(Line::Whole(whole)) => {
                 let head = whole[..whole.len().min(data.len())].to_vec();
-                self.data =
-                    Some(Line::TooLong { bytes: whole.len() + data.len(), head, tail: data.to_vec() });
+                let bytes = whole.len() + data.len();
+                self.data = Some(Line::TooLong { bytes, head, tail: data.to_vec(), whole: None });
             }
             Some(Line::TooLong { bytes, .. }) => *bytes += data.len(),
         }

@@ -12,6 +12,7 @@ use super::inbox::Inbox;
 use super::lines::{LINE_BYTES, LineReader};
 use super::process::Pipes;
 use super::report::Reporter;
+use super::spill::Spills;
 
 /// One JSON-RPC message a line over a child's pipes.
 ///
@@ -31,12 +32,18 @@ struct Outgoing {
 
 impl StdioTransport {
     /// Cancelling `end_of_input` closes the child's stdin, also while a write is stuck.
-    pub(super) fn new(pipes: Pipes, end_of_input: CancellationToken, reporter: Arc<Reporter>) -> Self {
+    pub(super) fn new(
+        pipes: Pipes,
+        end_of_input: CancellationToken,
+        reporter: Arc<Reporter>,
+        spills: Arc<Spills>,
+    ) -> Self {
         let (outgoing, queue) = mpsc::channel(16);
         tokio::spawn(write_lines(pipes.stdin, queue, end_of_input.clone()));
         Self {
-            lines: LineReader::new(BufReader::with_capacity(64 * 1024, pipes.stdout), LINE_BYTES),
-            inbox: Inbox::new(reporter),
+            lines: LineReader::new(BufReader::with_capacity(64 * 1024, pipes.stdout), LINE_BYTES)
+                .spilling(reporter.redactor().clone()),
+            inbox: Inbox::new(reporter, spills),
             outgoing,
             end_of_input,
         }

@@ -42,9 +42,35 @@ pub(crate) async fn measure_gigabyte() {
     let output = call(&host, "gigabyte", json!({})).await;
     assert_eq!(output.failure, Some(CallFailure::Protocol), "{}", text(&output));
     assert!(text(&output).contains("over the limit of 16777216"), "{}", text(&output));
+    // What there is of it is on disk, up to a limit.
+    let mut kept = Kept::default();
+    output.whole.as_ref().unwrap().copy_to(&mut kept).unwrap();
+    assert_eq!(kept.bytes, 64 * 1024 * 1024);
+    assert!(kept.start.starts_with(b"{\"jsonrpc\":\"2.0\",\"id\":"), "{:?}", kept.start);
     lives(&host).await;
     host.close().await;
     println!("{}", peak_kib() - before);
+}
+
+/// Counts, and keeps the beginning.
+#[derive(Default)]
+struct Kept {
+    bytes: usize,
+    start: Vec<u8>,
+}
+
+impl std::io::Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes += bytes.len();
+        if self.start.is_empty() {
+            self.start.extend_from_slice(&bytes[..bytes.len().min(64)]);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 fn peak_kib() -> u64 {

@@ -34,6 +34,7 @@ trials![
     nobody_listens,
     a_page_that_is_no_server,
     a_server_that_goes_away_during_a_call,
+    an_answer_over_the_limit_costs_no_more_than_the_call,
 ];
 
 /// Counts calls for each session, and can hang.
@@ -59,7 +60,8 @@ impl ServerHandler for Counter {
         Ok(ListToolsResult::with_all_items(vec![
             Tool::new("count", "counts", schema.clone()),
             Tool::new("hang", "hangs", schema.clone()),
-            Tool::new("authorization", "tells the header", schema),
+            Tool::new("authorization", "tells the header", schema.clone()),
+            Tool::new("big", "tells too much", schema),
         ]))
     }
 
@@ -73,6 +75,10 @@ impl ServerHandler for Counter {
             let header = parts.and_then(|parts| parts.headers.get("authorization")?.to_str().ok());
             let told = ContentBlock::text(header.unwrap_or("none"));
             return Ok(CallToolResponse::Complete(CallToolResult::success(vec![told])));
+        }
+        if request.name == "big" {
+            let whole = ContentBlock::text("x".repeat(20_000_000));
+            return Ok(CallToolResponse::Complete(CallToolResult::success(vec![whole])));
         }
         if request.name == "hang" {
             self.hanging.notify_one();
@@ -174,7 +180,7 @@ async fn both_eras_on_one_endpoint() {
     ];
     for (protocol, version, second_count) in expected {
         let host = start(&[remote(site.address, protocol)]).await.unwrap();
-        assert_eq!(names(&host), ["count", "hang", "authorization"]);
+        assert_eq!(names(&host), ["count", "hang", "authorization", "big"]);
         assert_eq!(host.servers().next().unwrap().info().unwrap().protocol_version, version);
         assert_eq!(text(&call(&host, "count", json!({})).await), "1");
         assert_eq!(text(&call(&host, "count", json!({})).await), second_count);
@@ -272,4 +278,17 @@ async fn a_server_that_goes_away_during_a_call() {
     assert_eq!((output.is_error, output.failure), (true, Some(CallFailure::Died)), "{}", text(&output));
     assert!(output.duration < PATIENCE, "{:?}", output.duration);
     host.close().await;
+}
+
+async fn an_answer_over_the_limit_costs_no_more_than_the_call() {
+    let (site, _) = site(Eras::Both, None).await;
+    for protocol in [Protocol::Legacy, Protocol::Modern] {
+        let host = start(&[remote(site.address, protocol)]).await.unwrap();
+        let output = call(&host, "big", json!({})).await;
+        assert!(output.is_error && output.failure.is_some(), "{} bytes", text(&output).len());
+        assert!(output.duration < PATIENCE, "{:?}", output.duration);
+        assert!(text(&output).len() < 2_000, "{} bytes", text(&output).len());
+        assert_eq!(text(&call(&host, "count", json!({})).await), "1");
+        host.close().await;
+    }
 }

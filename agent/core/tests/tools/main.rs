@@ -10,6 +10,7 @@ mod hostile;
 mod http;
 mod lifecycle;
 mod login;
+mod map;
 mod peer;
 mod resources;
 mod secrets;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
                 http::trials(),
                 sse::trials(),
                 login::trials(),
+                map::trials(),
             ];
             libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect::<Vec<Trial>>())
                 .exit_code()
