@@ -23,8 +23,8 @@ use rmcp::{RoleClient, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Calls of one kind before the other kind has its turn: both then meet the same load of the machine.
-const ROUND: usize = 100;
+/// Pairs of calls that are made but not counted.
+const WARM_UP: usize = 300;
 
 /// Servers that start at the same time.
 const STARTS_AT_ONCE: usize = 8;
@@ -107,19 +107,18 @@ async fn compare(calls: usize) -> Result<(), Box<dyn Error>> {
     let bare: RunningService<RoleClient, ()> = ().serve(TokioChildProcess::new(command)?).await?;
 
     let (mut through_host, mut through_rmcp) = (Vec::new(), Vec::new());
-    for round in 0..calls.div_ceil(ROUND) + 2 {
-        let warm_up = round < 2;
-        for _ in 0..ROUND {
-            let took = host_call(&host, &tool).await?;
-            through_host.extend((!warm_up).then_some(took));
+    // One of each in turn: both then meet the same load of the machine.
+    for pair in 0..calls + WARM_UP {
+        let ours = host_call(&host, &tool).await?;
+        let begin = Instant::now();
+        let request = CallToolRequestParams::new("echo").with_arguments(arguments());
+        if bare.call_tool(request).await?.content.is_empty() {
+            return Err("rmcp's client got nothing".into());
         }
-        for _ in 0..ROUND {
-            let begin = Instant::now();
-            let request = CallToolRequestParams::new("echo").with_arguments(arguments());
-            if bare.call_tool(request).await?.content.is_empty() {
-                return Err("rmcp's client got nothing".into());
-            }
-            through_rmcp.extend((!warm_up).then_some(begin.elapsed()));
+        let theirs = begin.elapsed();
+        if pair >= WARM_UP {
+            through_host.push(ours);
+            through_rmcp.push(theirs);
         }
     }
     let (ours, theirs) = (quantiles(&mut through_host), quantiles(&mut through_rmcp));

@@ -5,7 +5,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::inbox::Inbox;
@@ -21,13 +21,13 @@ use super::spill::Spills;
 pub(super) struct StdioTransport {
     lines: LineReader<BufReader<ChildStdout>>,
     inbox: Inbox,
-    outgoing: mpsc::Sender<Outgoing>,
-    end_of_input: CancellationToken,
+    input: Arc<Input>,
 }
 
-struct Outgoing {
-    line: Vec<u8>,
-    done: oneshot::Sender<std::io::Result<()>>,
+/// The child's stdin; `None` once it is closed.
+struct Input {
+    pipe: Mutex<Option<ChildStdin>>,
+    end: CancellationToken,
 }
 
 impl StdioTransport {
@@ -38,14 +38,13 @@ impl StdioTransport {
         reporter: Arc<Reporter>,
         spills: Arc<Spills>,
     ) -> Self {
-        let (outgoing, queue) = mpsc::channel(16);
-        tokio::spawn(write_lines(pipes.stdin, queue, end_of_input.clone()));
+        let input = Arc::new(Input { pipe: Mutex::new(Some(pipes.stdin)), end: end_of_input });
+        tokio::spawn(close_at_end(input.clone()));
         Self {
             lines: LineReader::new(BufReader::with_capacity(64 * 1024, pipes.stdout), LINE_BYTES)
                 .spilling(reporter.redactor().clone()),
             inbox: Inbox::new(reporter, spills),
-            outgoing,
-            end_of_input,
+            input,
         }
     }
 }
@@ -57,14 +56,11 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let outgoing = self.outgoing.clone();
+        let input = self.input.clone();
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
-            let closed = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-            let (done, written) = oneshot::channel();
-            outgoing.send(Outgoing { line, done }).await.map_err(|_| closed())?;
-            written.await.map_err(|_| closed())?
+            input.write(&line).await
         }
     }
 
@@ -81,34 +77,38 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.end_of_input.cancel();
+        self.input.end.cancel();
         Ok(())
     }
 }
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
-        self.end_of_input.cancel();
+        self.input.end.cancel();
     }
 }
 
-async fn write_lines(
-    mut stdin: ChildStdin,
-    mut queue: mpsc::Receiver<Outgoing>,
-    end_of_input: CancellationToken,
-) {
-    let write_all = async {
-        while let Some(Outgoing { line, done }) = queue.recv().await {
-            let written = async {
-                stdin.write_all(&line).await?;
+impl Input {
+    async fn write(&self, line: &[u8]) -> std::io::Result<()> {
+        let closed = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let mut pipe = self.pipe.lock().await;
+        let stdin = pipe.as_mut().ok_or_else(closed)?;
+        let written = tokio::select! {
+            written = async {
+                stdin.write_all(line).await?;
                 stdin.flush().await
-            };
-            // Nobody waits when the service is gone.
-            let _ = done.send(written.await);
+            } => written,
+            () = self.end.cancelled() => Err(closed()),
+        };
+        if written.is_err() {
+            // Half a line may have left: nothing can follow it.
+            *pipe = None;
         }
-    };
-    tokio::select! {
-        () = write_all => {}
-        () = end_of_input.cancelled() => {}
+        written
     }
+}
+
+async fn close_at_end(input: Arc<Input>) {
+    input.end.cancelled().await;
+    *input.pipe.lock().await = None;
 }
