@@ -59,7 +59,13 @@ impl Engine {
         let mut wanted = vec![labels::OWNER.to_owned()];
         wanted.extend(filter.run.iter().map(|run| format!("{}={run}", labels::RUN)));
         wanted.extend(filter.sample.iter().map(|sample| format!("{}={sample}", labels::SAMPLE)));
-        let filters = HashMap::from([("label".to_owned(), wanted)]);
+        let mut filters = HashMap::from([("label".to_owned(), wanted)]);
+        if self.brand == Brand::Podman {
+            // It also has a state that Docker does not, for the moment between a container's end and its removal, and
+            // the client refuses the whole list for it.
+            let states = ["created", "running", "paused", "exited"];
+            filters.insert("status".to_owned(), states.map(str::to_owned).to_vec());
+        }
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         let containers = self
             .docker

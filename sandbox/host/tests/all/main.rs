@@ -22,6 +22,7 @@ mod pool;
 mod private_engine;
 mod pull;
 mod remote;
+mod runtime;
 mod speed;
 mod state;
 mod support;

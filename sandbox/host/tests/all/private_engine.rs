@@ -16,6 +16,11 @@ use crate::support::eventually;
 /// A busy machine starts containerd and dockerd in some seconds.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// The engine knows gVisor, whose platform `ptrace` needs no virtual machine. In a network namespace like this one it
+/// takes itself to be on the host, and wants to be told that there is no network.
+const GVISOR: &str =
+    r#"{ "runtimes": { "runsc": { "path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"] } } }"#;
+
 /// Room for an image, once packed and once unpacked, and files beside.
 const DISK: &str = "size=1600m,nr_inodes=150k";
 
@@ -33,7 +38,7 @@ impl PrivateEngine {
         let folder = tempfile::Builder::new().prefix("gaia-engine-").tempdir_in("/tmp").unwrap();
         fs_err::create_dir(folder.path().join("data")).unwrap();
         // That of the machine is for the machine's own engine.
-        fs_err::write(folder.path().join("config.json"), "{}").unwrap();
+        fs_err::write(folder.path().join("config.json"), GVISOR).unwrap();
         let script = format!(
             "mount -t tmpfs -o {DISK} tmpfs '{0}/data' && if [ -d /run/containerd ]; then \
              mount -t tmpfs tmpfs /run/containerd; fi; ip link set lo up; echo ready; exec cat",
