@@ -18,6 +18,7 @@ use super::content::{Converted, convert, convert_resource};
 use super::explain::{causes, is_cut_stream, unauthorized};
 use super::handler::{Handler, ProgressWatch};
 use super::http::HttpError;
+use super::open::Way;
 use super::process::{Process, describe_exit};
 use super::spill::{SpilledFile, Spills};
 
@@ -45,6 +46,8 @@ pub(super) struct Connection {
     end_of_input: CancellationToken,
     watching: Watching,
     spec: ServerSpec,
+    /// How it was reached.
+    pub(super) way: Way,
     /// Hears of changes for as long as the connection lasts.
     watch: std::sync::Mutex<Option<JoinHandle<()>>>,
 }
@@ -75,6 +78,7 @@ impl Connection {
         end_of_input: CancellationToken,
         watching: Watching,
         spec: &ServerSpec,
+        way: Way,
     ) -> Self {
         Self {
             peer: service.peer().clone(),
@@ -83,6 +87,7 @@ impl Connection {
             end_of_input,
             watching,
             spec: spec.clone(),
+            way,
             watch: std::sync::Mutex::new(None),
         }
     }

@@ -36,7 +36,7 @@ pub(super) enum OpenError {
 
 /// One way to talk to a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+pub(super) enum Way {
     Legacy,
     Modern,
     /// HTTP+SSE, which is of the legacy era only.
@@ -50,7 +50,8 @@ enum Attempt {
 
 type Opened = (Connection, Listing);
 
-/// Tries the ways that the entry allows, all within its start timeout.
+/// Tries the ways that the entry allows, all within its start timeout; only the `known` one for a server that has
+/// been spoken to before.
 ///
 /// The legacy era comes first: a server of both eras then keeps its session, and one that is slow to start is not
 /// mistaken for an old one, as it is by rmcp's own automatic mode, which gives the modern probe ten seconds.
@@ -58,23 +59,24 @@ pub(super) async fn open(
     spec: &ServerSpec,
     environment: &BTreeMap<String, String>,
     reporter: &Arc<Reporter>,
+    known: Option<Way>,
 ) -> Result<Opened, OpenError> {
     let deadline = Instant::now() + spec.startup_timeout;
     let opening = Opening { spec, environment, reporter, deadline };
     let old_wire = matches!(&spec.transport, TransportSpec::Http { wire: HttpWire::Sse, .. });
-    let first = match spec.protocol {
+    let first = known.unwrap_or(match spec.protocol {
         _ if old_wire => Way::Sse,
         Protocol::Modern => Way::Modern,
         Protocol::Legacy | Protocol::Auto => Way::Legacy,
-    };
+    });
     let (mut told, first_refusal) = match opening.attempt(first).await {
         Ok(opened) => return Ok(opened),
         Err(Attempt::Entry(reason)) => return Err(OpenError::Entry(reason)),
         Err(Attempt::Failed { reason, refusal }) => (reason, refusal),
     };
     let others = [
-        (Way::Modern, spec.protocol == Protocol::Auto && first_refusal.may_be_the_era()),
-        (Way::Sse, spec.protocol != Protocol::Modern && first_refusal == Refusal::OldWire),
+        (Way::Modern, known.is_none() && spec.protocol == Protocol::Auto && first_refusal.may_be_the_era()),
+        (Way::Sse, known.is_none() && spec.protocol != Protocol::Modern && first_refusal == Refusal::OldWire),
     ];
     for (way, _) in others.into_iter().filter(|&(way, fits)| fits && way != first && first != Way::Sse) {
         match opening.attempt(way).await {
@@ -141,7 +143,8 @@ impl Opening<'_> {
             }
         };
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let connection = Connection::new(service, process, end_of_input, Watching { progress, spills }, spec);
+        let connection =
+            Connection::new(service, process, end_of_input, Watching { progress, spills }, spec, way);
         let reason = match timeout_at(self.deadline, list_tools(connection.peer())).await {
             Ok(Ok(listing)) => {
                 changes

@@ -103,7 +103,7 @@ impl Server {
         let config = |clause: String| StartError::Config { server: server(), message: message(clause) };
         let filter = Filter::new(spec).map_err(config)?;
         let (connection, listing) =
-            open(spec, environment, &reporter).await.map_err(|error| match error {
+            open(spec, environment, &reporter, None).await.map_err(|error| match error {
                 OpenError::Entry(clause) => match &spec.transport {
                     TransportSpec::Stdio { .. } => {
                         StartError::NoProgram { server: server(), message: message(clause) }
@@ -283,7 +283,7 @@ impl Server {
         // What is left of the old one must not stand in the way of the new one.
         dead.close().await;
         tokio::time::sleep(FIRST_BACKOFF * 4_u32.pow(before)).await;
-        match open(&self.spec, &self.environment, &self.reporter).await {
+        match open(&self.spec, &self.environment, &self.reporter, Some(dead.way)).await {
             Ok((connection, _)) => {
                 *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(connection);
                 self.reporter.announce(

@@ -9,6 +9,7 @@ trials![
     a_server_that_exits_on_initialize_is_asked_in_the_modern_era,
     a_server_that_exits_on_discover_is_spoken_to_in_the_legacy_era,
     a_slow_starter_of_either_era,
+    the_era_is_remembered,
     older_versions_are_spoken,
     an_unknown_version_is_told_and_tried,
     an_answer_with_a_wrong_id_ends_the_start,
@@ -54,6 +55,18 @@ async fn a_slow_starter_of_either_era() {
     let versions: Vec<_> = host.servers().map(|server| server.info().unwrap().protocol_version).collect();
     assert_eq!(versions, ["2025-11-25", "2026-07-28"]);
     assert_eq!(text(&call(&host, "echo", json!({ "text": "hi" })).await), "hi");
+    host.close().await;
+}
+
+/// A server that was found to be modern is not asked in the legacy era again when it is restarted.
+async fn the_era_is_remembered() {
+    let notices = Notices::default();
+    let host = start_with(&[peer("x", &["modern"])], &notices, None).await.unwrap();
+    let starts = || notices.all().iter().filter(|notice| notice.text == "ready in mode modern").count();
+    assert_eq!(starts(), 2);
+    let output = call(&host, "die", json!({})).await;
+    assert!(text(&output).contains("It was restarted"), "{}", text(&output));
+    assert_eq!((starts(), version(&host).as_str()), (3, "2026-07-28"));
     host.close().await;
 }
 
