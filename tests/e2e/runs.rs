@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
-use gaia_tests::scripted::{FaultRate, Options, Script, ScriptedModel, turn};
+use gaia_tests::scripted::{Fault, FaultRate, Options, Script, ScriptedModel, turn};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -207,6 +208,104 @@ async fn a_killed_run_is_resumed_without_repeating_a_finished_sample() {
         let most = if committed.contains(id) { 1 } else { 2 };
         assert!(served <= most, "{id} was served {served} times");
     }
+    model.close().await;
+}
+
+#[tokio::test]
+async fn a_killed_run_leaves_no_container_even_in_the_middle_of_a_command() {
+    let rows = rows(3);
+    let script = rows.iter().fold(Script::new(), |script, (_, question)| {
+        let sleep = turn::bash("trap '' TERM HUP; echo begun; setsid sleep 300 & sleep 300");
+        script.task(question, [sleep, turn::submit("blue")])
+    });
+    let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    let config = sample_config(&model.base_url);
+    desk.write("c.toml", &config.replace(configs().join("samples").to_str().unwrap(), "samples"));
+    let mut child = desk.command(&["run", "c.toml"]).spawn().unwrap();
+    let all_run = async {
+        loop {
+            let Some(run) = desk.runs().pop() else {
+                continue_soon().await;
+                continue;
+            };
+            let id = run.file_name().unwrap().to_str().unwrap().to_owned();
+            let mut busy = 0;
+            for container in containers("gaia.run", &id).await {
+                let top =
+                    tokio::process::Command::new("docker").args(["top", &container]).output().await.unwrap();
+                busy += usize::from(String::from_utf8_lossy(&top.stdout).contains("sleep 300"));
+            }
+            if busy == rows.len() {
+                return id;
+            }
+            continue_soon().await;
+        }
+    };
+    let id =
+        tokio::time::timeout(Duration::from_secs(120), all_run).await.expect("every sample runs its command");
+    child.kill().await.unwrap();
+    let gone = async {
+        while !containers("gaia.run", &id).await.is_empty() {
+            continue_soon().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("no container is left after 5 seconds");
+    model.close().await;
+}
+
+/// Between two looks at what another process does.
+async fn continue_soon() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+#[tokio::test]
+async fn a_resume_takes_other_limits_and_refuses_what_would_make_answers_incomparable() {
+    let rows = rows(4);
+    let script = rows.iter().fold(Script::new(), |script, (id, question)| {
+        let fail = turn::submit("blue").with_faults([Fault::RefusedContent]);
+        script.task(question, [if id == "task-02" { fail } else { turn::submit("blue") }])
+    });
+    let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    desk.write("c.toml", &quick(&model.base_url, 2));
+    let ended = desk.gaia(&["run", "c.toml"]).await;
+    assert_eq!(ended.code, 3, "{ended:#?}");
+    let run = desk.runs().pop().unwrap();
+    assert_eq!(results(&run).iter().filter(|result| result["status"] == "error").count(), 1);
+
+    // Nothing of the run changes when it is refused.
+    let before = results(&run);
+    for (set, named) in [
+        ("model.params.temperature=0.5", "model.params"),
+        ("model.name=\"other\"", "model: scripted → other"),
+        ("agent.result_bytes=5000", "agent.result_bytes"),
+        ("model.accepts=[\"image/\"]", "model.accepts"),
+    ] {
+        let refused = desk.gaia(&["resume", "last", "--rerun", "errors", "--set", set]).await;
+        assert_eq!(refused.code, 2, "{set}: {refused:#?}");
+        assert!(refused.stderr.contains(named) && refused.stderr.contains("--as-new"), "{set}: {refused:#?}");
+    }
+    assert_eq!(results(&run).len(), before.len());
+
+    let free = ["--concurrency", "1", "--set", "agent.max_steps=9", "--set", "model.max_retries=0"];
+    let ended = desk.gaia(&[&["resume", "last", "--rerun", "task-02"][..], &free].concat()).await;
+    assert!(matches!(ended.code, 0 | 3), "{ended:#?}");
+    assert_eq!(model.stats().tasks[&rows[0].1].turns.len(), 1, "a finished sample was not asked again");
+
+    let unknown = desk.gaia(&["resume", "last", "--rerun", "task-99"]).await;
+    assert_eq!(unknown.code, 2, "{unknown:#?}");
+    assert!(unknown.stderr.contains("no task `task-99`"), "{unknown:#?}");
+
+    let ended = desk.gaia(&["resume", "last", "--as-new", "--set", "model.params.temperature=0.5"]).await;
+    assert!(matches!(ended.code, 0 | 3), "{ended:#?}");
+    let runs = desk.runs();
+    assert_eq!(runs.len(), 2);
+    assert_eq!(results(&runs[1]).len(), 4, "every question is asked anew");
+    assert_eq!(json(&runs[1].join("run.json"))["config"]["model"]["params"]["temperature"], 0.5);
+    assert_eq!(results(&run).len(), 4, "the first run is as it was");
     model.close().await;
 }
 

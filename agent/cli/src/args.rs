@@ -135,9 +135,14 @@ pub struct ResumeArguments {
     #[command(flatten)]
     pub stored: StoredRunArguments,
 
-    /// Also run these samples again
-    #[arg(long, value_name = "WHICH")]
-    pub rerun: Option<Rerun>,
+    /// Also run these samples again: `errors`, `no-answer`, or the id of a task; may be repeated
+    #[arg(long, value_name = "WHICH", value_parser = rerun)]
+    pub rerun: Vec<Rerun>,
+
+    /// Where the settings would make answers incomparable with those the run has: begin a new run with the same
+    /// questions and these settings
+    #[arg(long, conflicts_with = "rerun")]
+    pub as_new: bool,
 
     /// Samples worked on at the same time
     #[arg(long, value_name = "N")]
@@ -152,10 +157,24 @@ pub struct ResumeArguments {
     pub json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rerun {
     /// Samples that ended in an error
     Errors,
+    /// Samples that ended without an answer
+    NoAnswer,
+    /// Every epoch of this task, however it ended
+    Task(String),
+}
+
+/// Never fails here: whether the run has such a task is known later.
+#[allow(clippy::unnecessary_wraps, reason = "clap wants a result")]
+fn rerun(text: &str) -> Result<Rerun, String> {
+    Ok(match text {
+        "errors" => Rerun::Errors,
+        "no-answer" => Rerun::NoAnswer,
+        task => Rerun::Task(task.to_owned()),
+    })
 }
 
 #[derive(Debug, Args)]

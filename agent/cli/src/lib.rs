@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod command;
+mod comparable;
 pub mod config;
 pub mod console;
 pub mod dataset;

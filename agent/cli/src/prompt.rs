@@ -1,5 +1,10 @@
 //! What the model is told before the question.
 
+use sha2::{Digest, Sha256};
+
+/// Enough to tell prompts apart, short enough to be read.
+const FINGERPRINT_BYTES: usize = 8;
+
 /// The system prompt of the GAIA paper (figure 2), word for word.
 const GAIA_SYSTEM_PROMPT: &str = "\
 You are a general AI assistant. I will ask you a question. Report your thoughts, and finish your answer with the \
@@ -21,6 +26,13 @@ pub fn system_prompt(answer_tool: &str) -> String {
          without the words FINAL ANSWER and without brackets. This ends the task. Always give your best answer, even \
          if you are not sure."
     )
+}
+
+/// Tells two prompts apart without holding them.
+pub fn fingerprint(prompt: &str) -> String {
+    let digest = Sha256::digest(prompt.as_bytes());
+    let text: String = digest.iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{text}")
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Which image a server of the config starts its containers from, and what is left of them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use gaia_agent::tools::{ServerSpec, TransportSpec};
 use gaia_sandbox::Engine;
+
+use crate::config::Loaded;
 
 /// The image that the bash server uses when nothing names another.
 pub(crate) const DEFAULT_IMAGE: &str = "python:3.11";
@@ -12,8 +15,13 @@ pub(crate) const DEFAULT_IMAGE: &str = "python:3.11";
 /// Time for the engine to say what is left; a run is not held up by an engine that is gone.
 const REAP_LIMIT: Duration = Duration::from_secs(20);
 
+/// The images of the servers that start containers, by the server's name.
+pub(crate) fn sandbox_images(loaded: &Loaded) -> BTreeMap<String, String> {
+    loaded.servers.iter().filter_map(|spec| Some((spec.name.clone(), sandbox_image(spec)?))).collect()
+}
+
 /// The image of a server that starts containers; `None` for one that starts none.
-pub(crate) fn sandbox_image(server: &ServerSpec) -> Option<String> {
+fn sandbox_image(server: &ServerSpec) -> Option<String> {
     bash_arguments(server).map(|arguments| named_image(arguments).unwrap_or_else(|| DEFAULT_IMAGE.to_owned()))
 }
 

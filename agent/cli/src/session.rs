@@ -17,7 +17,7 @@ use crate::preflight::Ready;
 use crate::progress::Progress;
 use crate::report::{Figures, results_table, write_files};
 use crate::sample::{SampleContext, remove_staged_leftovers};
-use crate::sandbox_image::{reap, sandbox_image};
+use crate::sandbox_image::{reap, sandbox_images};
 use crate::signals::Interrupt;
 use crate::store::{RunDirectory, RunRecord, Session};
 use crate::work::{OnError, Pending, Spent, StopRules, Stopped, work_through};
@@ -58,11 +58,7 @@ pub async fn work_on_run(
         ended: None,
         concurrency: concurrency.get(),
         endpoint: loaded.secrets.redact(&ready.base_url).into_owned(),
-        images: loaded
-            .servers
-            .iter()
-            .filter_map(|spec| Some((spec.name.clone(), sandbox_image(spec)?)))
-            .collect(),
+        images: sandbox_images(loaded),
         config,
     });
     record.ended = None;
@@ -92,7 +88,7 @@ pub async fn work_on_run(
     let stopped = work_through(context, pending, concurrency, rules, spent, interrupt).await;
     progress.clear();
     ready.close().await;
-    if loaded.servers.iter().any(|spec| sandbox_image(spec).is_some()) {
+    if !sandbox_images(loaded).is_empty() {
         reap().await;
     }
     let now = OffsetDateTime::now_utc();

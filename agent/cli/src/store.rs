@@ -80,6 +80,7 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
                 .collect(),
         },
         epochs: 1,
+        prompt: None,
         tools: vec!["bash/bash".to_owned(), "submit/submit".to_owned()],
         host: HostFacts {
             os: "linux".to_owned(),

@@ -1,23 +1,29 @@
 use std::path::Path;
 
 use gaia_agent::Status;
+use time::OffsetDateTime;
 
 use super::score::parse_split;
 use super::{Surroundings, open_run, set_overrides};
 use crate::args::{Rerun, ResumeArguments};
+use crate::comparable::{Difference, Today, differences};
 use crate::config::{self, Loaded, Override, Purpose, REDACTED, Sources};
+use crate::console::Console;
 use crate::dataset::{self, Dataset};
 use crate::environment::{CONFIG_VARIABLES, Environment};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
+use crate::prompt::fingerprint;
+use crate::sandbox_image::sandbox_images;
 use crate::session::{Output, conclude, work_on_run};
 use crate::signals::Interrupt;
-use crate::store::{RunDirectory, RunRecord, SampleKey};
+use crate::store::{RunDirectory, RunLock, RunRecord, SampleKey, new_run_id};
 
 pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundings) -> CommandResult {
     let console = &surroundings.console;
-    let (run, mut record) = open_run(&arguments.stored.run, &arguments.stored.out)?;
-    let _lock = run.lock().map_err(CommandError::usage)?;
+    let (run, record) = open_run(&arguments.stored.run, &arguments.stored.out)?;
+    let lock = run.lock().map_err(CommandError::usage)?;
+    check_tasks(&record, &arguments.rerun)?;
     let loaded = load_stored(&record, &arguments, surroundings)?;
     let split = parse_split(&record.dataset.split)?;
     let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
@@ -28,10 +34,26 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
         ready = Ready::prepare(&loaded, &record.id, console) => ready?,
         () = interrupt.drain.cancelled() => return Ok(exit_code::INCOMPLETE),
     };
-    // Only now: a resume that cannot start takes nothing away.
-    if arguments.rerun == Some(Rerun::Errors) {
-        withdraw_errors(&run, &record)?;
+    let differences = compare(&record, &loaded, &ready);
+    if !differences.is_empty() && !arguments.as_new {
+        ready.close().await;
+        return Err(incomparable(&record, &differences));
     }
+    // Held as long as this works, also on another run.
+    let _lock = lock;
+    let (run, mut record, _new_lock) = if arguments.as_new {
+        match begin_anew(&record, &loaded, &dataset, &ready, console) {
+            Ok((run, record, lock)) => (run, record, Some(lock)),
+            Err(error) => {
+                ready.close().await;
+                return Err(error);
+            }
+        }
+    } else {
+        // Only now: a resume that cannot start takes nothing away.
+        withdraw(&run, &record, &arguments.rerun)?;
+        (run, record, None)
+    };
     let work = async {
         let stopped = work_on_run(&run, &mut record, dataset, &loaded, ready, &interrupt, console).await?;
         let output = Output::from_flag(arguments.json);
@@ -79,13 +101,6 @@ fn load_stored(
     let mut loaded =
         load(&toml::to_string(&config)?, &overrides, &environment, &surroundings.working_dir, Purpose::Run)?;
     loaded.base.clone_from(&record.config_base);
-    if loaded.config.model.name.as_deref() != Some(record.model.as_str()) {
-        return Err(CommandError::usage(anyhow::anyhow!(
-            "the run was begun with the model `{}`; another one cannot finish it",
-            record.model
-        ))
-        .with_hint("start a new run for another model"));
-    }
     Ok(loaded)
 }
 
@@ -153,10 +168,71 @@ fn check_same_samples(record: &RunRecord, dataset: &Dataset) -> CommandResult<()
     .with_hint("put the old content back, or start a new run"))
 }
 
-fn withdraw_errors(run: &RunDirectory, record: &RunRecord) -> CommandResult<()> {
+fn compare(record: &RunRecord, loaded: &Loaded, ready: &Ready) -> Vec<Difference> {
+    differences(
+        record,
+        &Today {
+            config: &loaded.effective,
+            model: loaded.config.model.name.as_deref().unwrap_or_default(),
+            prompt: &fingerprint(&ready.settings.system_prompt),
+            tools: &ready.tools,
+            images: &sandbox_images(loaded),
+        },
+    )
+}
+
+fn incomparable(record: &RunRecord, differences: &[Difference]) -> CommandError {
+    let list: Vec<String> = differences.iter().map(|difference| format!("\n  {difference}")).collect();
+    CommandError::usage(anyhow::anyhow!(
+        "answers from now on could not be compared with those that run `{}` has:{}",
+        record.id,
+        list.concat()
+    ))
+    .with_hint("put the old settings back, or begin a new run with the same questions and these: `--as-new`")
+}
+
+/// A run of its own with the questions of another and the settings of today.
+fn begin_anew(
+    record: &RunRecord,
+    loaded: &Loaded,
+    dataset: &Dataset,
+    ready: &Ready,
+    console: &Console,
+) -> CommandResult<(RunDirectory, RunRecord, RunLock)> {
+    let started = OffsetDateTime::now_utc();
+    let mut new = super::run::record(loaded, dataset, ready, new_run_id(started), started);
+    new.dataset.clone_from(&record.dataset);
+    new.epochs = record.epochs;
+    let (run, lock) =
+        RunDirectory::create(&loaded.config.run.out, &new).map_err(CommandError::environment)?;
+    console.say(&format!("run {}: the questions of run {} with today's settings", new.id, record.id));
+    Ok((run, new, lock))
+}
+
+/// A task that is named must be one of the run's.
+fn check_tasks(record: &RunRecord, rerun: &[Rerun]) -> CommandResult<()> {
+    for rerun in rerun {
+        if let Rerun::Task(task) = rerun
+            && !record.dataset.samples.iter().any(|sample| sample.task_id == *task)
+        {
+            return Err(CommandError::usage(anyhow::anyhow!("the run has no task `{task}`"))
+                .with_hint("--rerun takes `errors`, `no-answer` or the id of a task"));
+        }
+    }
+    Ok(())
+}
+
+/// Takes away the results that are to be had again. The truth is not looked at.
+fn withdraw(run: &RunDirectory, record: &RunRecord, rerun: &[Rerun]) -> CommandResult<()> {
     for entry in run.entries(record) {
         let entry = entry?;
-        if entry.result.is_some_and(|result| result.status == Status::Error) {
+        let Some(result) = entry.result else { continue };
+        let is_wanted = rerun.iter().any(|rerun| match rerun {
+            Rerun::Errors => result.status == Status::Error,
+            Rerun::NoAnswer => result.status == Status::NoAnswer,
+            Rerun::Task(task) => entry.planned.task_id == *task,
+        });
+        if is_wanted {
             run.sample(&SampleKey { task_id: entry.planned.task_id, epoch: entry.epoch }).withdraw()?;
         }
     }

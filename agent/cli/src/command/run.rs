@@ -6,6 +6,7 @@ use crate::config::{Loaded, Override, Purpose};
 use crate::dataset::{self, Dataset, Selection};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
+use crate::prompt::fingerprint;
 use crate::session::{Output, conclude, work_on_run};
 use crate::signals::Interrupt;
 use crate::store::{
@@ -107,7 +108,7 @@ pub(super) fn load_dataset(loaded: &Loaded) -> CommandResult<Dataset> {
     dataset.select(&selection).map_err(CommandError::usage)
 }
 
-fn record(
+pub(super) fn record(
     loaded: &Loaded,
     dataset: &Dataset,
     ready: &Ready,
@@ -139,6 +140,7 @@ fn record(
                 .collect(),
         },
         epochs: loaded.config.run.epochs,
+        prompt: Some(fingerprint(&ready.settings.system_prompt)),
         tools: ready.tools.clone(),
         host: HostFacts {
             os: os_name(),

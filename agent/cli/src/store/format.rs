@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub config_base: PathBuf,
     pub dataset: DatasetRecord,
     pub epochs: u32,
+    /// Fingerprint of the system prompt; absent in runs of before it was recorded.
+    #[serde(default)]
+    pub prompt: Option<String>,
     /// Canonical names of the tools that were offered.
     pub tools: Vec<String>,
     pub host: HostFacts,

@@ -66,7 +66,7 @@ fn a_resume_runs_what_is_missing_and_nothing_else() {
     let record: Value = serde_json::from_slice(&fs_err::read(run.join("run.json")).unwrap()).unwrap();
     assert_eq!(record["sessions"].as_array().unwrap().len(), 2);
 
-    place.gaia(&["resume", "last", "--set", "model.name=\"other\""]).fails_with(2, &["`m`"]);
+    place.gaia(&["resume", "last", "--set", "model.name=\"other\""]).fails_with(2, &["model: m → other"]);
     place.write("data/2023/validation/metadata.jsonl", "{\"task_id\": \"x\", \"Question\": \"?\", \"Level\": 1, \"Final answer\": \"1\", \"file_name\": \"\"}\n");
     place.gaia(&["resume", "last"]).fails_with(2, &["has changed"]);
 }

@@ -18,8 +18,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The engine knows gVisor, whose platform `ptrace` needs no virtual machine. In a network namespace like this one it
 /// takes itself to be on the host, and wants to be told that there is no network.
-const GVISOR: &str =
-    r#"{ "runtimes": { "runsc": { "path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"] } } }"#;
+const GVISOR: &str = r#"{ "runtimes": { "runsc": { "path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"] } } }"#;
 
 /// Room for an image, once packed and once unpacked, and files beside.
 const DISK: &str = "size=1600m,nr_inodes=150k";

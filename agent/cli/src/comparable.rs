@@ -1,0 +1,230 @@
+//! What may change between two sessions of a run, and what would make its results incomparable.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use crate::store::{RunRecord, Session};
+
+/// Keys that change how a run gets done and not what its answers are worth: where the model is reached and how
+/// patiently, how much may be spent, how many at a time. Everything else decides what the model sees or says.
+const FREE_KEYS: [&str; 18] = [
+    "run",
+    "agent.budget",
+    "agent.max_steps",
+    "agent.sample_timeout",
+    "model.api_key_env",
+    "model.base_url",
+    "model.idle_timeout",
+    "model.max_retries",
+    // Compared by the name it came to.
+    "model.name",
+    "model.price",
+    "model.request_timeout",
+    "model.stream",
+    // The questions are compared by their fingerprint and by the list in the run.
+    "dataset",
+    // What is in them is compared; where it came from does not matter.
+    "mcp_config",
+    "mcp_servers.*.startup_timeout_sec",
+    "mcp_servers.*.tool_timeout_sec",
+    "mcp_servers.*.bearer_token_env_var",
+    "mcp_servers.*.headers",
+];
+
+/// One thing that is not what it was when the run began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// The key of the config, or what it is in words.
+    pub(crate) what: String,
+    pub(crate) before: String,
+    pub(crate) now: String,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {} → {}", self.what, self.before, self.now)
+    }
+}
+
+/// What is known of a session before it begins.
+pub(crate) struct Today<'a> {
+    pub(crate) config: &'a Table,
+    pub(crate) model: &'a str,
+    /// Fingerprint of the system prompt.
+    pub(crate) prompt: &'a str,
+    pub(crate) tools: &'a [String],
+    pub(crate) images: &'a BTreeMap<String, String>,
+}
+
+/// Everything of today that would make answers incomparable with those the run has.
+pub(crate) fn differences(record: &RunRecord, today: &Today<'_>) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut note = |what: &str, before: &str, now: &str| {
+        if before != now {
+            let (before, now) = (before.to_owned(), now.to_owned());
+            found.push(Difference { what: what.to_owned(), before, now });
+        }
+    };
+    note("model", &record.model, today.model);
+    // Runs of before this was recorded are given the benefit of the doubt.
+    if let Some(prompt) = &record.prompt {
+        note("fingerprint of the system prompt", prompt, today.prompt);
+    }
+    note("tools that the model is offered", &record.tools.join(", "), &today.tools.join(", "));
+    compare(&record.config, today.config, "", &mut found);
+    for (server, before) in record.sessions.first().into_iter().flat_map(images_of) {
+        if let Some(now) = today.images.get(server).filter(|now| *now != before) {
+            found.push(Difference {
+                what: format!("sandbox image of `{server}`"),
+                before: before.clone(),
+                now: now.clone(),
+            });
+        }
+    }
+    found
+}
+
+fn images_of(session: &Session) -> impl Iterator<Item = (&String, &String)> {
+    session.images.iter()
+}
+
+fn compare(before: &Table, now: &Table, prefix: &str, found: &mut Vec<Difference>) {
+    let mut keys: Vec<&String> = before.keys().chain(now.keys()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for key in keys {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        if FREE_KEYS.iter().any(|free| matches(free, &path)) {
+            continue;
+        }
+        match (before.get(key), now.get(key)) {
+            (before, now) if before == now => {}
+            (Some(Value::Table(before)), Some(Value::Table(now))) => compare(before, now, &path, found),
+            (before, now) => found.push(Difference { what: path, before: shown(before), now: shown(now) }),
+        }
+    }
+}
+
+/// A pattern whose parts are words or `*`.
+fn matches(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<_>, Vec<_>) = (pattern.split('.').collect(), path.split('.').collect());
+    pattern.len() == path.len() && pattern.iter().zip(path).all(|(part, word)| *part == "*" || *part == word)
+}
+
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| "not set".to_owned(), Value::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::test_record;
+
+    fn record(config: Table) -> RunRecord {
+        let mut record = test_record(&[]);
+        record.config = config;
+        record.tools = vec!["a/x".to_owned()];
+        record
+    }
+
+    fn found(before: Table, now: &Table) -> Vec<String> {
+        let (tools, images) = (["a/x".to_owned()], BTreeMap::new());
+        let today = Today { config: now, model: "some-model", prompt: "p", tools: &tools, images: &images };
+        differences(&record(before), &today).into_iter().map(|difference| difference.what).collect()
+    }
+
+    #[test]
+    fn limits_endpoint_key_and_concurrency_may_change() {
+        let before = toml::toml! {
+            [model]
+            name = "m"
+            base_url = "http://a/v1"
+            api_key_env = "A"
+            [agent]
+            max_steps = 5
+            [agent.budget]
+            tokens = 5
+            [run]
+            concurrency = 1
+            [mcp_servers.a]
+            command = "x"
+            tool_timeout_sec = 5
+        };
+        let now = toml::toml! {
+            [model]
+            name = "m"
+            base_url = "http://b/v1"
+            api_key_env = "B"
+            stream = true
+            [agent]
+            max_steps = 50
+            sample_timeout = "1h"
+            [run]
+            concurrency = 9
+            budget = { cost_usd = 5.0 }
+            [mcp_servers.a]
+            command = "x"
+            tool_timeout_sec = 50
+        };
+        assert_eq!(found(before, &now), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_the_model_sees_or_says_may_not() {
+        let before = toml::toml! {
+            [model]
+            name = "m"
+            [model.params]
+            temperature = 0.7
+            [mcp_servers.a]
+            command = "x"
+        };
+        let now = toml::toml! {
+            [model]
+            name = "n"
+            accepts = ["image"]
+            [model.params]
+            temperature = 0.0
+            [agent]
+            result_bytes = 5
+            [mcp_servers.a]
+            command = "x"
+            args = ["-v"]
+            [mcp_servers.b]
+            command = "y"
+        };
+        assert_eq!(
+            found(before, &now),
+            ["agent", "mcp_servers.a.args", "mcp_servers.b", "model.accepts", "model.params.temperature"]
+        );
+    }
+
+    #[test]
+    fn tools_and_images_are_compared_as_they_are_and_not_as_they_are_written() {
+        let mut record = record(Table::new());
+        record.sessions.push(Session {
+            started: record.started,
+            ended: None,
+            concurrency: 1,
+            endpoint: String::new(),
+            images: BTreeMap::from([("bash".to_owned(), "a:1".to_owned())]),
+            config: None,
+        });
+        let config = Table::new();
+        let tools = ["a/x".to_owned(), "a/y".to_owned()];
+        let images = BTreeMap::from([("bash".to_owned(), "a:2".to_owned())]);
+        record.prompt = Some("p".to_owned());
+        let today = Today { config: &config, model: "other", prompt: "q", tools: &tools, images: &images };
+        let texts: Vec<String> = differences(&record, &today).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "model: some-model → other",
+                "fingerprint of the system prompt: p → q",
+                "tools that the model is offered: a/x → a/x, a/y",
+                "sandbox image of `bash`: a:1 → a:2"
+            ]
+        );
+    }
+}
