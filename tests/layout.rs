@@ -107,6 +107,11 @@ fn only_the_model_module_names_async_openai_and_only_the_tool_host_names_rmcp() 
     let packages = packages();
     let agent = &packages["gaia-agent"];
     assert_eq!(users_of(&packages, "async-openai"), ["gaia-agent"]);
+    assert_eq!(users_of(&packages, "rmcp"), ["gaia", "gaia-agent", "gaia-mcp-servers"]);
+    // The serving half, for `gaia host`.
+    for file in files_naming(&packages["gaia"], "rmcp::") {
+        assert!(file.starts_with("host"), "`rmcp` is named in {file}, outside of `host`");
+    }
     for (word, module) in [("async_openai", "model"), ("rmcp", "tools")] {
         for file in files_naming(agent, word) {
             assert!(file.starts_with(module), "`{word}` is named in {file}, outside of `{module}`");

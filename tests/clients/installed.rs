@@ -3,35 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use sha2::{Digest, Sha256};
+use gaia_tests::installed::clients as folder;
 use tokio::process::Command;
-
-/// What `.ci/clients` names its folder after, in its order.
-const PINS: [&str; 5] =
-    ["node-files.txt", "package-lock.json", "package.json", "python-1.txt", "python-2.txt"];
 
 pub(crate) fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
-}
-
-/// Fails the test when the clients of the pinned versions are not there.
-fn folder() -> PathBuf {
-    let mut hash = Sha256::new();
-    for name in PINS {
-        hash.update(fs_err::read(scripts().join("pins").join(name)).unwrap());
-    }
-    let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = set("XDG_CACHE_HOME")
-        .or_else(|| Some(set("HOME")?.join(".cache")))
-        .unwrap_or_else(|| PathBuf::from("/root/.cache"));
-    let folder = cache.join("gaia-tests").join(format!("clients-{hash}"));
-    assert!(
-        folder.join("complete").is_file(),
-        "the MCP clients are not installed in `{}`; run `.ci/setup clients`",
-        folder.display()
-    );
-    folder
 }
 
 /// A client program that tells the story.
@@ -64,6 +40,13 @@ impl Client {
 pub(crate) fn node(script: &str) -> Command {
     let mut command = program_of(&folder().join("node"));
     command.arg(folder().join("npm/node_modules").join(script));
+    command
+}
+
+/// Python with the SDK 2 and a script of this folder.
+pub(crate) fn python(script: &str) -> Command {
+    let mut command = program_of(&folder().join("python-2/bin/python"));
+    command.arg(scripts().join(script));
     command
 }
 

@@ -9,7 +9,7 @@ use crate::server::{HttpServer, PATIENCE, Run};
 use crate::story::Era;
 
 /// Kills the client while its command runs in the one container of the run.
-async fn kill_while_it_works(client: Client, era: Era, target: &[String], run: &Run) {
+pub(crate) async fn kill_while_it_works(client: Client, era: Era, target: &[String], run: &Run) {
     let mut command = client.command();
     let mut child = command
         .args(["hold", era.word()])

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 mod conformance;
+mod conformance_client;
+mod host;
 mod inspector;
 mod installed;
 mod killed;

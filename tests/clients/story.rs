@@ -38,7 +38,7 @@ impl Era {
 }
 
 /// The client's last line on stdout, and its stderr.
-async fn tell(client: Client, era: Era, target: &[String]) -> (Value, String) {
+pub(crate) async fn tell(client: Client, era: Era, target: &[String]) -> (Value, String) {
     let mut command = client.command();
     command.args(["story", era.word()]).args(target);
     let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("the story ends").unwrap();
@@ -49,8 +49,11 @@ async fn tell(client: Client, era: Era, target: &[String]) -> (Value, String) {
     (serde_json::from_str(facts).unwrap(), stderr)
 }
 
-/// Checks everything that a client reported.
-fn check(mut facts: Value, era: Era) {
+/// What gaia-mcp-bash says of a number where a text belongs.
+const BAD_ARGUMENT: &str = "`command` must be a string, not the number 5; send \"5\" in quotes";
+
+/// Checks everything that a client reported of the server with this name.
+pub(crate) fn check(mut facts: Value, era: Era, server: &str, bad_argument: &str) {
     let facts = facts.as_object_mut().unwrap();
     let tools = facts.remove("tools").unwrap();
     let tools: Vec<&str> = tools.as_array().unwrap().iter().map(|tool| tool.as_str().unwrap()).collect();
@@ -61,7 +64,7 @@ fn check(mut facts: Value, era: Era) {
     assert_eq!(container.as_str().unwrap().len(), 64, "{container}");
     let expected = json!({
         "protocol": era.version(),
-        "server": "gaia-mcp-bash",
+        "server": server,
         "exit": { "output": "hi", "exit_code": 3, "is_error": false },
         "state": "1 /tmp",
         "stderr": "out\nerr",
@@ -71,7 +74,7 @@ fn check(mut facts: Value, era: Era) {
         "after_cancel": "after\n0",
         "bad_argument": {
             "is_error": true,
-            "text": "`command` must be a string, not the number 5; send \"5\" in quotes",
+            "text": bad_argument,
         },
         "unknown_tool": -32602,
     });
@@ -84,7 +87,7 @@ async fn over_stdio(client: Client, era: Era) {
     // Its stderr is the server's too.
     let (facts, _log) = tell(client, era, &target).await;
     run.containers_gone().await;
-    check(facts, era);
+    check(facts, era, "gaia-mcp-bash", BAD_ARGUMENT);
 }
 
 async fn over_http(client: Client, era: Era) {
@@ -101,7 +104,7 @@ async fn over_http(client: Client, era: Era) {
     }
     run.containers_gone().await;
     server.stop().await;
-    check(facts, era);
+    check(facts, era, "gaia-mcp-bash", BAD_ARGUMENT);
 }
 
 #[tokio::test]

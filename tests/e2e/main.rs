@@ -9,3 +9,4 @@ mod loop_limits;
 mod loop_rules;
 mod runs;
 mod support;
+mod third_party;

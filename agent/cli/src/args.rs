@@ -1,5 +1,6 @@
 //! The command line as typed. What it means is decided in `command`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -38,6 +39,8 @@ pub enum Command {
     Tools(ToolsArguments),
     /// Call one tool by hand and print what the model would be shown
     Call(CallArguments),
+    /// Serve the allow-listed tools of all servers as one MCP server, on stdin and stdout or over HTTP
+    Host(HostArguments),
     /// Look at a dataset
     #[command(subcommand)]
     Dataset(DatasetCommand),
@@ -283,6 +286,33 @@ pub struct CallArguments {
     /// Print the whole result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub struct HostArguments {
+    #[command(flatten)]
+    pub config: ConfigArguments,
+
+    /// Serve streamable HTTP at http://ADDR/mcp, such as 127.0.0.1:8931 (port 0 picks a free one); all clients share
+    /// the servers
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<SocketAddr>,
+
+    /// Allow an ADDR that other machines can reach; needs --token-env
+    #[arg(long, requires = "http")]
+    pub allow_remote: bool,
+
+    /// Environment variable that holds the bearer token every HTTP request must carry, or several with spaces between
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub token_env: Option<String>,
+
+    /// Host name that clients may use, beside localhost and the address of --http (repeatable)
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub allowed_host: Vec<String>,
+
+    /// Origin of a web page that may call, such as https://example.org (repeatable; none by default)
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub allowed_origin: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

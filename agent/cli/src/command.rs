@@ -6,6 +6,7 @@ mod completions;
 mod dataset;
 mod doctor;
 mod export;
+mod host;
 mod report;
 mod resume;
 mod run;
@@ -40,6 +41,7 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
         Command::Export(arguments) => export::export(arguments, surroundings),
         Command::Tools(arguments) => tools::tools(arguments, surroundings).await,
         Command::Call(arguments) => call::call(arguments, surroundings).await,
+        Command::Host(arguments) => host::host(arguments, surroundings).await,
         Command::Dataset(command) => dataset::dataset(command, surroundings),
         Command::Doctor(arguments) => doctor::doctor(arguments, surroundings).await,
         Command::Clean(arguments) => clean::clean(arguments, surroundings).await,

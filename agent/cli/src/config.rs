@@ -3,17 +3,22 @@
 //! Built-in defaults < file < `GAIA_*` environment < flags and `--set`.
 
 mod check;
+mod dialect;
+mod document;
 mod dotenv;
 mod effective;
 mod expand;
+mod import;
 mod layers;
 mod load;
+mod mask;
 mod problem;
 mod resolve;
 mod schema;
 mod secret;
 mod server;
 mod settings;
+mod source;
 mod values;
 
 #[cfg(test)]
@@ -26,7 +31,7 @@ pub use load::load;
 pub use problem::Problem;
 pub use schema::schema;
 pub use secret::{REDACTED, Secret, Secrets};
-pub use server::{ProtocolConfig, ScopeConfig, ServerConfig};
+pub use server::{ProtocolConfig, ScopeConfig, ServerConfig, TransportConfig};
 pub use settings::{
     AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, ModelConfig,
     ModelServerConfig, PriceConfig, RunConfig, Split,

@@ -51,6 +51,21 @@ impl Interrupt {
     }
 }
 
+/// Cancelled by the first SIGINT, SIGTERM or SIGHUP, for commands that have nothing to finish.
+pub fn ends() -> std::io::Result<CancellationToken> {
+    let end = CancellationToken::new();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let mut signals = signal(kind)?;
+        let end = end.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                end.cancel();
+            }
+        });
+    }
+    Ok(end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use gaia_agent::Part;
-use gaia_agent::tools::{ToolOutput, bound, validate};
+use gaia_agent::tools::{ToolOutput, validate};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -11,6 +11,7 @@ use super::tools::start_all;
 use crate::args::{CallArguments, ConfigArguments};
 use crate::config::Purpose;
 use crate::exit_code::{self, CommandError, CommandResult};
+use crate::shown::shown;
 
 pub(super) async fn call(arguments: CallArguments, surroundings: &Surroundings) -> CommandResult {
     let config = ConfigArguments { config: Some(arguments.config), set: arguments.set };
@@ -67,17 +68,13 @@ fn refused(reason: &str) -> ToolOutput {
 
 /// What the model would be shown, images described.
 fn as_text(output: &ToolOutput, limit_bytes: usize) -> String {
-    let parts: Vec<String> = output
-        .content
-        .iter()
-        .map(|part| match part {
-            Part::Text { text } => text.clone(),
-            Part::Image(image) => {
-                format!("[an image, {}, about {} bytes]", image.media_type, image.data.len() / 4 * 3)
-            }
-        })
-        .collect();
-    bound(&parts.join("\n"), limit_bytes, None).text
+    let parts = shown(&output.content, limit_bytes).into_iter().map(|part| match part {
+        Part::Text { text } => text,
+        Part::Image(image) => {
+            format!("[an image, {}, about {} bytes]", image.media_type, image.data.len() / 4 * 3)
+        }
+    });
+    parts.collect::<Vec<_>>().join("\n")
 }
 
 fn as_json(output: &ToolOutput) -> CommandResult<String> {

@@ -1,7 +1,10 @@
+mod servers;
+
 use std::path::{Path, PathBuf};
 
 use gaia_sandbox::{Engine, EngineError};
 use serde::Serialize;
+use servers::{ServerReport, check_servers};
 
 use super::Surroundings;
 use crate::args::DoctorArguments;
@@ -18,6 +21,14 @@ struct Check {
     state: State,
     /// What was found; for a failure with the way out.
     detail: String,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    server: Option<ServerReport>,
+}
+
+impl Check {
+    fn new(name: &'static str, state: State, detail: String) -> Self {
+        Self { name, state, detail, server: None }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -38,15 +49,18 @@ pub(super) async fn doctor(arguments: DoctorArguments, surroundings: &Surroundin
                 || "built-in defaults; name a config file to check more".to_owned(),
                 |file| file.display().to_string(),
             );
-            checks.push(Check { name: "config", state: State::Ok, detail });
+            checks.push(Check::new("config", State::Ok, detail));
             Some(loaded)
         }
         Err(error) => {
-            checks.push(Check { name: "config", state: State::Fail, detail: error.to_string() });
+            checks.push(Check::new("config", State::Fail, error.to_string()));
             None
         }
     };
     check_docker(&mut checks, loaded.as_ref(), surroundings).await;
+    if let Some(loaded) = &loaded {
+        checks.extend(check_servers(loaded).await?);
+    }
     checks.push(check_key(loaded.as_ref()));
     checks.push(check_dataset(loaded.as_ref()));
     checks.push(check_runs_folder(loaded.as_ref(), surroundings));
@@ -62,7 +76,7 @@ async fn check_docker(checks: &mut Vec<Check>, loaded: Option<&Loaded>, surround
     let bash = servers.iter().find_map(bash_arguments);
     if bash.is_none() && !servers.is_empty() {
         let detail = "no server of this config uses containers".to_owned();
-        checks.push(Check { name: "docker", state: State::Skipped, detail });
+        checks.push(Check::new("docker", State::Skipped, detail));
         return;
     }
     // The loaded one has the variables of `.env` too.
@@ -74,13 +88,13 @@ async fn check_docker(checks: &mut Vec<Check>, loaded: Option<&Loaded>, surround
     match Engine::connect().await {
         Ok(engine) => {
             let detail = format!("the engine at `{}` answers", engine.address());
-            checks.push(Check { name: "docker", state: State::Ok, detail });
+            checks.push(Check::new("docker", State::Ok, detail));
             checks.push(check_image(&image, engine.image(&image).await));
         }
         Err(error) => {
-            checks.push(Check { name: "docker", state: State::Fail, detail: error.to_string() });
+            checks.push(Check::new("docker", State::Fail, error.to_string()));
             let detail = format!("`{image}`: not known without Docker");
-            checks.push(Check { name: "image", state: State::Skipped, detail });
+            checks.push(Check::new("image", State::Skipped, detail));
         }
     }
 }
@@ -89,9 +103,9 @@ fn check_image(name: &str, image: Result<gaia_sandbox::ImageInfo, EngineError>) 
     match image {
         Ok(image) => {
             let detail = format!("`{name}`, {} MB", image.size_bytes / 1_000_000);
-            Check { name: "image", state: State::Ok, detail }
+            Check::new("image", State::Ok, detail)
         }
-        Err(error) => Check { name: "image", state: State::Fail, detail: error.to_string() },
+        Err(error) => Check::new("image", State::Fail, error.to_string()),
     }
 }
 
@@ -108,7 +122,7 @@ fn check_key(loaded: Option<&Loaded>) -> Check {
             format!("`{name}` is not set\nhint: export it, or put it into `.env` beside the config"),
         ),
     };
-    Check { name: "key", state, detail }
+    Check::new("key", state, detail)
 }
 
 fn check_dataset(loaded: Option<&Loaded>) -> Check {
@@ -123,7 +137,7 @@ fn check_dataset(loaded: Option<&Loaded>) -> Check {
             Err(error) => (State::Fail, error.to_string()),
         },
     };
-    Check { name: "dataset", state, detail }
+    Check::new("dataset", state, detail)
 }
 
 fn check_runs_folder(loaded: Option<&Loaded>, surroundings: &Surroundings) -> Check {
@@ -144,7 +158,7 @@ fn check_runs_folder(loaded: Option<&Loaded>, surroundings: &Surroundings) -> Ch
             ),
         ),
     };
-    Check { name: "runs", state, detail }
+    Check::new("runs", state, detail)
 }
 
 fn listing(checks: &[Check]) -> String {
@@ -166,7 +180,7 @@ mod tests {
     #[test]
     fn a_failure_shows_its_way_out_under_it() {
         let detail = "no engine\nhint: start it".to_owned();
-        let text = listing(&[Check { name: "docker", state: State::Fail, detail }]);
+        let text = listing(&[Check::new("docker", State::Fail, detail)]);
         assert_eq!(text, "FAIL  docker   no engine\n               hint: start it");
     }
 }

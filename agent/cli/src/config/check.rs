@@ -5,18 +5,14 @@ use globset::Glob;
 use super::layers::Layers;
 use super::problem::{Place, Problem, did_you_mean};
 use super::settings::{AgentConfig, Api, Config, ModelConfig};
-use super::{Purpose, ServerConfig};
+use super::{Purpose, ServerConfig, TransportConfig};
 use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
 
 /// Finds everything at once, so that one edit can mend it.
 pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<Problem> {
     let mut check = Check { layers, problems: Vec::new() };
-    for (name, server) in &config.mcp_servers {
+    for (name, server) in config.mcp_servers.iter().filter(|(_, server)| server.enabled) {
         check.server(name, server);
-    }
-    if !config.mcp_config.is_empty() {
-        let message = "`mcp_config` is not built yet: write its servers as `[mcp_servers.NAME]` tables";
-        check.key(&["mcp_config"], message);
     }
     if purpose == Purpose::Run {
         check.dataset(config);
@@ -147,7 +143,7 @@ impl Check<'_> {
         }
         match agent.answer_tool.split_once('/') {
             Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
-                if !config.mcp_servers.contains_key(server) {
+                if !config.mcp_servers.get(server).is_some_and(|server| server.enabled) {
                     let near = did_you_mean(server, config.mcp_servers.keys().map(String::as_str));
                     let place = self.layers.value_place(&path(&["agent", "answer_tool"]));
                     let message = format!(
@@ -201,8 +197,12 @@ impl Check<'_> {
                 if command.trim().is_empty() {
                     self.value(&["mcp_servers", name, "command"], "is empty");
                 }
+                if server.transport.is_some_and(|transport| transport != TransportConfig::Stdio) {
+                    self.value(&["mcp_servers", name, "type"], "belongs to servers with `url`");
+                }
                 let wrong = [
                     ("headers", !server.headers.is_empty()),
+                    ("env_http_headers", !server.env_http_headers.is_empty()),
                     ("bearer_token_env_var", server.bearer_token_env_var.is_some()),
                 ];
                 for (key, _) in wrong.iter().filter(|(_, there)| *there) {
@@ -210,10 +210,14 @@ impl Check<'_> {
                 }
             }
             (None, Some(_)) => {
+                if server.transport == Some(TransportConfig::Stdio) {
+                    self.value(&["mcp_servers", name, "type"], "belongs to servers with `command`");
+                }
                 let wrong = [
                     ("args", !server.args.is_empty()),
                     ("env", !server.env.is_empty()),
                     ("env_vars", !server.env_vars.is_empty()),
+                    ("env_file", server.env_file.is_some()),
                     ("cwd", server.cwd.is_some()),
                 ];
                 for (key, _) in wrong.iter().filter(|(_, there)| *there) {
@@ -263,7 +267,13 @@ impl Check<'_> {
                 "`bearer_token_env_var` must be the NAME of an environment variable, not the token itself";
             self.key(&["mcp_servers", name, "bearer_token_env_var"], message);
         }
-        for header in server.headers.keys() {
+        for (header, variable) in &server.env_http_headers {
+            if !super::expand::is_variable_name(variable) {
+                let message = "`env_http_headers` holds NAMES of variables; values belong into `headers`";
+                self.key(&["mcp_servers", name, "env_http_headers", header], message);
+            }
+        }
+        for header in server.headers.keys().chain(server.env_http_headers.keys()) {
             let token =
                 |character: char| character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character);
             if header.is_empty() || !header.chars().all(token) {

@@ -4,6 +4,9 @@ use gaia_agent::tools::{Protocol, Scope, TransportSpec};
 
 use super::*;
 
+#[path = "foreign_tests.rs"]
+mod foreign;
+
 /// A folder with a config, and all that `load` takes.
 struct Bench {
     dir: tempfile::TempDir,
@@ -279,7 +282,7 @@ fn bad_values_in_other_sections_are_explained() {
         ("[model]\napi = \"responses\"\n", &["is not built yet: use \"chat\""]),
         ("[model]\napi = \"grpc\"\n", &["`chat`", "`responses`"]),
         ("[model]\naccepts = [\"image\"]\n", &["run.toml:2:12: `image` is not the start of a media type"]),
-        ("mcp_config = [\"x.json\"]\n", &["run.toml:1:1: `mcp_config` is not built yet"]),
+        ("mcp_config = [\"x.json\"]\n", &["run.toml:1:15: `mcp_config`: failed to open file", "x.json"]),
         ("[model]\nbase_url = \"http://x\"\nserver = { command = \"x\" }\n", &["exclude each other"]),
         ("[model]\nparams = { stream = true }\n", &["set by the loop"]),
     ];
@@ -431,7 +434,7 @@ fn a_missing_variable_is_named_with_key_and_position() {
             "`${NO_SUCH:-…}`",
         ],
     );
-    for malformed in ["${}", "${a b}", "${open", "${workspaceFolder:x}", "${input:key}"] {
+    for malformed in ["${}", "${a b}", "${open", "${workspaceFolder:x}"] {
         let error = Bench::tools(&format!("[mcp_servers.a]\ncommand = \"x{malformed}\"")).error();
         check_contains(&error, &["is no variable", "run.toml:2:13"]);
     }
@@ -637,7 +640,8 @@ proptest::proptest! {
             }
             Err(error) => proptest::prop_assert!(text.contains(error.reference())),
         }
-        let source = std::sync::Arc::new(problem::SourceText { path: "x.toml".into(), text: text.clone() });
+        let source = source::SourceText::new(Path::new("x.toml"), Path::new(""), text.clone(), source::SourceKind::Config);
+        let source = std::sync::Arc::new(source);
         let _variables_or_problem = dotenv::parse(&source).map_err(|problem| problem.to_string());
         let shown = Problem::new(Some(problem::Place::File { source, span: start..end }), "m").to_string();
         proptest::prop_assert!(shown.starts_with("x.toml:"));
@@ -646,6 +650,11 @@ proptest::proptest! {
         config.mcp_servers.insert("a".into(), server);
         proptest::prop_assert!(effective::effective(&config, &mut Secrets::default()).is_ok());
         let bench = Bench::tools(&text);
+        if let Err(error) = bench.try_load() {
+            proptest::prop_assert!(!error.to_string().is_empty());
+        }
+        let pasted = format!("{{\"mcpServers\": {{\"a\": {{\"command\": {}, \"env\": {{{text}}}}}}}}}", serde_json::json!(text));
+        let bench = Bench::tools("mcp_config = [\"m.json\"]").file("m.json", &pasted);
         if let Err(error) = bench.try_load() {
             proptest::prop_assert!(!error.to_string().is_empty());
         }

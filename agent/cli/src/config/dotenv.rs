@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::expand::is_variable_name;
-use super::problem::{Place, Problem, SourceText};
+use super::problem::{Place, Problem};
+use super::source::SourceText;
 
 /// Reads `NAME=value` lines: `#` comments, `export ` in front, single quotes (as it is) and double quotes
 /// (`\n`, `\t`, `\"`, `\\`, `\$`). Variables inside values are not expanded.

@@ -8,6 +8,8 @@ use super::settings::Config;
 /// The config as it counts, for `run.json`: variables unexpanded, literal secrets replaced and noted.
 pub(super) fn effective(config: &Config, secrets: &mut Secrets) -> Result<Table, toml::ser::Error> {
     let mut table = Table::try_from(config)?;
+    // Their servers are part of `mcp_servers` by now.
+    table.remove("mcp_config");
     let mut redaction = Redaction { secrets };
     if let Some(Value::Table(model)) = table.get_mut("model") {
         redaction.address(model.get_mut("base_url"));

@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use crate::environment::{CONFIG_DIR, Environment};
 
 /// Where variables in the config get their values from.
@@ -57,6 +59,15 @@ impl Variables<'_> {
         }
         expanded.text.push_str(rest);
         Ok(expanded)
+    }
+
+    /// A path as people write it: `~/` is the home folder, what is relative starts at `folder`.
+    pub(super) fn path(&self, folder: &Path, path: &Path) -> PathBuf {
+        let home = self.environment.get_filled("HOME").filter(|_| path.starts_with("~"));
+        match (home, path.strip_prefix("~")) {
+            (Some(home), Ok(rest)) => Path::new(home).join(rest),
+            _ => folder.join(path),
+        }
     }
 
     fn expand_reference(&self, reference: &str, expanded: &mut Expanded) -> Result<(), ExpandError> {

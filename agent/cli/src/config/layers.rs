@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::Override;
-use super::problem::{Place, Problem, SourceText};
+use super::document::{Document, Spot};
+use super::problem::{Place, Problem};
 use super::schema::{KnownKeys, Reading};
+use super::source::SourceText;
 use crate::environment::{CONFIG_VARIABLES, Environment};
 
 pub(super) type KeyPath = Vec<String>;
@@ -30,25 +32,24 @@ enum Origin {
 }
 
 impl Layers {
-    pub(super) fn add_file(&mut self, source: &Arc<SourceText>) -> Result<(), Vec<Problem>> {
-        let text = &source.text;
-        let (spanned, errors) = DeTable::parse_recoverable(text);
-        if !errors.is_empty() {
-            return Err(errors
-                .iter()
-                .map(|error| {
-                    let place = Place::File { source: source.clone(), span: error.span().unwrap_or(0..0) };
-                    Problem::new(Some(place), format!("not valid TOML: {}", error.message()))
-                })
-                .collect());
+    pub(super) fn add_document(&mut self, document: &Document) {
+        if let Value::Table(table) = &document.root {
+            self.merge(table.clone());
         }
-        let table: Table = toml::from_str(text).map_err(|error| {
-            let place = Place::File { source: source.clone(), span: error.span().unwrap_or(0..0) };
-            vec![Problem::new(Some(place), format!("not valid TOML: {}", error.message()))]
-        })?;
-        self.merge(table);
-        self.note_table(&mut Vec::new(), spanned.get_ref(), source);
-        Ok(())
+        for spot in &document.spots {
+            self.note(spot.path.clone(), Origin::of(spot, &document.source));
+        }
+    }
+
+    /// The value at `from` in the document as if it stood at `to`.
+    pub(super) fn add_part(&mut self, document: &Document, from: &[String], to: &[String], value: Value) {
+        for spot in &document.spots {
+            if let Some(rest) = spot.path.strip_prefix(from) {
+                let path: KeyPath = to.iter().chain(rest).cloned().collect();
+                self.note(path, Origin::of(spot, &document.source));
+            }
+        }
+        self.merge_at(to, value);
     }
 
     pub(super) fn add_environment(&mut self, environment: &Environment, keys: &KnownKeys) {
@@ -90,9 +91,12 @@ impl Layers {
         self.origin(path).map(|(origin, _)| origin.key_place())
     }
 
-    /// Whether the value itself was written in a file, so that paths in it are relative to that file.
-    pub(super) fn is_from_file(&self, path: &[String]) -> bool {
-        matches!(self.origins.get(path), Some(Origin::File { .. }))
+    /// The folder that paths in the value at `path` are relative to; `None` when it was not written in a file.
+    pub(super) fn folder(&self, path: &[String]) -> Option<&Path> {
+        match self.origins.get(path)? {
+            Origin::File { source, .. } => Some(&source.folder),
+            _ => None,
+        }
     }
 
     /// The origin, and whether it is that of the path itself.
@@ -102,7 +106,66 @@ impl Layers {
             .find_map(|length| Some((self.origins.get(&path[..length])?, length == path.len())))
     }
 
+    /// Renames a key inside the table at `table`; what stands under the new name already must not.
+    pub(super) fn rename(&mut self, table: &[String], from: &str, to: &str) {
+        let Some(value) = self.take(table, from) else { return };
+        let old: KeyPath = table.iter().cloned().chain([from.to_owned()]).collect();
+        let new: KeyPath = table.iter().cloned().chain([to.to_owned()]).collect();
+        let moved: Vec<(KeyPath, Origin)> = self
+            .origins
+            .iter()
+            .filter_map(|(path, origin)| {
+                let rest = path.strip_prefix(old.as_slice())?;
+                Some((new.iter().chain(rest).cloned().collect(), origin.clone()))
+            })
+            .collect();
+        self.origins.retain(|path, _| !path.starts_with(&old));
+        self.merge_at(&new, value);
+        // Of two tables that become one, each entry keeps its own place.
+        for (path, origin) in moved {
+            self.origins.entry(path).or_insert(origin);
+        }
+    }
+
+    /// Takes a value out of the table at `table`; its place stays known.
+    pub(super) fn take(&mut self, table: &[String], key: &str) -> Option<Value> {
+        self.table_mut(table)?.remove(key)
+    }
+
+    /// Puts a value in place of what is at `path`, as if it had been written where `like` is.
+    pub(super) fn put(&mut self, path: &[String], value: Value, like: &[String]) {
+        let origin = self.origin(like).map(|(origin, _)| origin.clone());
+        let Some((key, table)) = path.split_last() else { return };
+        if let Some(table) = self.table_mut(table) {
+            table.insert(key.clone(), value);
+        }
+        if let Some(origin) = origin {
+            self.origins.entry(path.to_vec()).or_insert(origin);
+        }
+    }
+
+    pub(super) fn table(&self, path: &[String]) -> Option<&Table> {
+        path.iter().try_fold(&self.merged, |table, key| table.get(key)?.as_table())
+    }
+
+    fn table_mut(&mut self, path: &[String]) -> Option<&mut Table> {
+        path.iter().try_fold(&mut self.merged, |table, key| table.get_mut(key)?.as_table_mut())
+    }
+
+    /// The file that the value at `path` (or the nearest table around it) was written in.
+    pub(super) fn source(&self, path: &[String]) -> Option<&Arc<SourceText>> {
+        match self.origin(path)?.0 {
+            Origin::File { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
     fn set(&mut self, path: KeyPath, value: Value, origin: Origin) {
+        self.merge_at(&path, value);
+        self.note(path, origin);
+    }
+
+    fn merge_at(&mut self, path: &[String], value: Value) {
         let nested = path
             .iter()
             .rev()
@@ -110,7 +173,6 @@ impl Layers {
         if let Value::Table(table) = nested {
             self.merge(table);
         }
-        self.note(path, origin);
     }
 
     fn note(&mut self, path: KeyPath, origin: Origin) {
@@ -121,36 +183,13 @@ impl Layers {
     fn merge(&mut self, table: Table) {
         merge_tables(&mut self.merged, table);
     }
-
-    fn note_table(&mut self, path: &mut KeyPath, table: &DeTable<'_>, source: &Arc<SourceText>) {
-        for (key, value) in table.iter() {
-            path.push(key.get_ref().to_string());
-            let origin = Origin::File { source: source.clone(), key: key.span(), value: value.span() };
-            self.note(path.clone(), origin);
-            self.note_inside(path, value.get_ref(), source);
-            path.pop();
-        }
-    }
-
-    fn note_inside(&mut self, path: &mut KeyPath, value: &DeValue<'_>, source: &Arc<SourceText>) {
-        match value {
-            DeValue::Table(table) => self.note_table(path, table, source),
-            DeValue::Array(array) => {
-                for (index, element) in array.iter().enumerate() {
-                    path.push(index.to_string());
-                    let span = element.span();
-                    let origin = Origin::File { source: source.clone(), key: span.clone(), value: span };
-                    self.note(path.clone(), origin);
-                    self.note_inside(path, element.get_ref(), source);
-                    path.pop();
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 impl Origin {
+    fn of(spot: &Spot, source: &Arc<SourceText>) -> Self {
+        Self::File { source: source.clone(), key: spot.key.clone(), value: spot.value.clone() }
+    }
+
     fn key_place(&self) -> Place {
         match self {
             Origin::File { source, key, .. } => Place::File { source: source.clone(), span: key.clone() },

@@ -3,14 +3,17 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::document::Document;
 use super::effective::effective;
 use super::expand::Variables;
+use super::import::{Wanted, import};
 use super::layers::{KeyPath, Layers};
-use super::problem::{Problem, SourceText, did_you_mean, nearest};
+use super::problem::{Problem, did_you_mean, nearest};
 use super::resolve::Resolver;
 use super::schema::KnownKeys;
 use super::settings::Config;
-use super::{ConfigError, Loaded, Purpose, Sources, check, dotenv};
+use super::source::{SourceKind, SourceText};
+use super::{ConfigError, Loaded, Purpose, Sources, check, dialect, dotenv};
 use crate::environment::{self, CONFIG_VARIABLES, Environment};
 
 /// Taken from the working folder when no file is named.
@@ -28,16 +31,23 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     };
     let environment = with_dotenv(sources, &base)?;
     let keys = KnownKeys::new();
-    let layers = layers(sources, file.as_deref(), &environment, &keys)?;
-    let mut config = parse(&layers, &keys)?;
-    resolve_paths(&mut config, &layers, sources.working_dir, &base, &environment);
-    let mut problems = check::check(&config, sources.purpose, &layers);
+    let config_dir = base.to_string_lossy();
+    let variables = Variables { environment: &environment, config_dir: &config_dir };
+    let (mut layers, mut problems) = layers(sources, file.as_deref(), &variables, &keys)?;
+    let translated = dialect::translate(&mut layers, &environment);
+    problems.extend(translated.problems);
+    let mut warnings = mistyped_variables(&environment);
+    let mut config = parse(&layers, &keys, &mut problems, &mut warnings)?;
+    resolve_paths(&mut config, &layers, sources.working_dir, &variables);
+    problems.extend(check::check(&config, sources.purpose, &layers));
     let mut secrets = super::Secrets::default();
+    for variable in &translated.secret_variables {
+        secrets.insert(environment.get(variable).unwrap_or_default());
+    }
     let effective = effective(&config, &mut secrets).map_err(|error| {
         ConfigError::Invalid(vec![Problem::new(None, format!("cannot be stored: {error}"))])
     })?;
 
-    let config_dir = base.to_string_lossy();
     let mut resolver = Resolver {
         variables: Variables { environment: &environment, config_dir: &config_dir },
         layers: &layers,
@@ -58,7 +68,6 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     if !problems.is_empty() {
         return Err(ConfigError::Invalid(problems));
     }
-    let warnings = mistyped_variables(&environment);
     Ok(Loaded { config, servers, effective, file, base, environment, api_key, secrets, warnings })
 }
 
@@ -70,7 +79,7 @@ fn with_dotenv(sources: &Sources<'_>, base: &Path) -> Result<Environment, Config
         folders.push(sources.working_dir);
     }
     for path in folders.into_iter().map(|folder| folder.join(".env")).filter(|path| path.is_file()) {
-        let source = read(&path, sources.working_dir)?;
+        let source = read(&path, sources.working_dir, SourceKind::Variables)?;
         let variables = dotenv::parse(&source).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
         for (name, value) in variables {
             environment.fill(name, value);
@@ -79,39 +88,58 @@ fn with_dotenv(sources: &Sources<'_>, base: &Path) -> Result<Environment, Config
     Ok(environment)
 }
 
+/// All layers, and what is wrong with the files of other hosts that they name.
 fn layers(
     sources: &Sources<'_>,
     file: Option<&Path>,
-    environment: &Environment,
+    variables: &Variables<'_>,
     keys: &KnownKeys,
-) -> Result<Layers, ConfigError> {
-    let mut layers = Layers::default();
-    if let Some(file) = file {
-        layers.add_file(&read(file, sources.working_dir)?).map_err(ConfigError::Invalid)?;
+) -> Result<(Layers, Vec<Problem>), ConfigError> {
+    let own = match file {
+        Some(file) => {
+            let source = read(file, sources.working_dir, SourceKind::Config)?;
+            Some(Document::toml(&source).map_err(ConfigError::Invalid)?)
+        }
+        None => None,
+    };
+    let stacked = |mut layers: Layers| {
+        if let Some(own) = &own {
+            layers.add_document(own);
+        }
+        layers.add_environment(variables.environment, keys);
+        let problems: Vec<Problem> =
+            sources.overrides.iter().filter_map(|entry| layers.add_override(entry, keys).err()).collect();
+        if problems.is_empty() { Ok(layers) } else { Err(ConfigError::Invalid(problems)) }
+    };
+    let layers = stacked(Layers::default())?;
+    let wanted = wanted_files(&layers, sources.working_dir);
+    if wanted.is_empty() {
+        return Ok((layers, Vec::new()));
     }
-    layers.add_environment(environment, keys);
-    let problems: Vec<Problem> =
-        sources.overrides.iter().filter_map(|entry| layers.add_override(entry, keys).err()).collect();
-    if problems.is_empty() { Ok(layers) } else { Err(ConfigError::Invalid(problems)) }
+    // Below the config file, which may add settings to their servers.
+    let mut foreign = Layers::default();
+    let problems = import(&wanted, own.as_ref(), variables, sources.working_dir, &mut foreign);
+    Ok((stacked(foreign)?, problems))
 }
 
-fn read(path: &Path, working_dir: &Path) -> Result<Arc<SourceText>, ConfigError> {
+/// The files that `mcp_config` names; what is no list of texts is found wrong later.
+fn wanted_files(layers: &Layers, working_dir: &Path) -> Vec<Wanted> {
+    let listed = layers.merged.get("mcp_config").and_then(toml::Value::as_array);
+    let texts = listed.into_iter().flatten().enumerate();
+    texts
+        .filter_map(|(index, text)| {
+            let path = check::path(&["mcp_config", &index.to_string()]);
+            let text = text.as_str()?.to_owned();
+            let folder = layers.folder(&path).unwrap_or(working_dir).to_owned();
+            Some(Wanted { text, place: layers.value_place(&path), folder })
+        })
+        .collect()
+}
+
+fn read(path: &Path, working_dir: &Path, kind: SourceKind) -> Result<Arc<SourceText>, ConfigError> {
     let bytes = fs_err::read(path)
         .map_err(|error| ConfigError::Unreadable { hint: preset_hint(path, working_dir), error })?;
-    // As the user would write it.
-    let shown = path.strip_prefix(working_dir).unwrap_or(path).to_owned();
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Arc::new(SourceText { path: shown, text })),
-        Err(error) => {
-            let valid = error.utf8_error().valid_up_to();
-            let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
-            let place = super::problem::Place::File {
-                source: Arc::new(SourceText { path: shown, text }),
-                span: valid..valid,
-            };
-            Err(ConfigError::Invalid(vec![Problem::new(Some(place), "not UTF-8 from here on")]))
-        }
-    }
+    SourceText::decode(path, working_dir, bytes, kind).map_err(|problem| ConfigError::Invalid(vec![problem]))
 }
 
 /// `gaia run rehearsal` is close to what was meant.
@@ -125,16 +153,31 @@ fn preset_hint(path: &Path, working_dir: &Path) -> String {
     }
 }
 
-/// All unknown keys, and the first value of a wrong type.
-fn parse(layers: &Layers, keys: &KnownKeys) -> Result<Config, ConfigError> {
+/// All unknown keys, and the first value of a wrong type. An unknown key in a file of another host that is not close to
+/// a known one is that host's business, and a warning.
+fn parse(
+    layers: &Layers,
+    keys: &KnownKeys,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<String>,
+) -> Result<Config, ConfigError> {
     let mut unknown = Vec::new();
     note_unknown(&layers.merged, &mut Vec::new(), keys, &mut unknown);
-    let mut problems: Vec<Problem> = unknown.iter().map(|path| unknown_key(path, layers, keys)).collect();
+    let before = problems.len();
+    for path in &unknown {
+        let (problem, near) = unknown_key(path, layers, keys);
+        let foreign = layers.source(path).is_some_and(|source| source.is_foreign());
+        match (foreign, near) {
+            (true, Near::Nothing) => warnings.push(format!("{problem}; it is ignored")),
+            (false, Near::Nothing) => problems.push(problem.hint(known(path, keys))),
+            _ => problems.push(problem),
+        }
+    }
     let mut track = serde_path_to_error::Track::new();
     let deserializer = toml::Value::Table(layers.merged.clone());
     let parsed = Config::deserialize(serde_path_to_error::Deserializer::new(deserializer, &mut track));
     match parsed {
-        Ok(config) if problems.is_empty() => return Ok(config),
+        Ok(config) if problems.len() == before => return Ok(config),
         Ok(_) => {}
         Err(error) => {
             let path: KeyPath = track
@@ -151,24 +194,40 @@ fn parse(layers: &Layers, keys: &KnownKeys) -> Result<Config, ConfigError> {
                 .push(Problem::new(layers.value_place(&path), format!("`{}`: {message}", path.join("."))));
         }
     }
-    Err(ConfigError::Invalid(problems))
+    Err(ConfigError::Invalid(std::mem::take(problems)))
 }
 
-fn unknown_key(path: &[String], layers: &Layers, keys: &KnownKeys) -> Problem {
+/// Whether a known key may have been meant.
+enum Near {
+    Something,
+    Nothing,
+}
+
+fn unknown_key(path: &[String], layers: &Layers, keys: &KnownKeys) -> (Problem, Near) {
     let (key, parents) = match path.split_last() {
         Some((key, parents)) => (key.as_str(), parents),
         None => ("", path),
     };
     let names = keys.names_in(parents);
-    let inside = if parents.is_empty() { String::new() } else { format!(" in `[{}]`", parents.join(".")) };
+    let inside = match (layers.source(path), parents) {
+        (_, []) => String::new(),
+        (Some(source), [_, server]) if source.is_foreign() => format!(" of MCP server `{server}`"),
+        _ => format!(" in `[{}]`", parents.join(".")),
+    };
     let problem = Problem::new(
         layers.key_place(path),
         format!("unknown key `{key}`{inside}{}", did_you_mean(key, names.iter().copied())),
     );
-    match nearest(key, names.iter().copied()) {
-        Some(_) => problem,
-        None => problem.hint(format!("known keys: {}", names.join(", "))),
-    }
+    let near = match nearest(key, names.iter().copied()) {
+        Some(_) => Near::Something,
+        None => Near::Nothing,
+    };
+    (problem, near)
+}
+
+fn known(path: &[String], keys: &KnownKeys) -> String {
+    let parents = path.split_last().map_or(path, |(_, parents)| parents);
+    format!("known keys: {}", keys.names_in(parents).join(", "))
 }
 
 /// Tables whose keys are free (`env`, `params`) have no known names.
@@ -216,21 +275,15 @@ fn plain(message: &str, path: &[String]) -> String {
     TYPES.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Paths in a file are relative to the file, others to the working folder. `~/` is the home folder.
-fn resolve_paths(
-    config: &mut Config,
-    layers: &Layers,
-    working_dir: &Path,
-    base: &Path,
-    environment: &Environment,
-) {
+/// Paths in a file are relative to the file, others to the working folder. `~/` is the home folder. A program that is
+/// named without a folder is looked up.
+fn resolve_paths(config: &mut Config, layers: &Layers, working_dir: &Path, variables: &Variables<'_>) {
     let resolve = |keys: &[&str], value: &mut PathBuf| {
-        let folder = if layers.is_from_file(&check::path(keys)) { base } else { working_dir };
-        let home = environment.get_filled("HOME").filter(|_| value.starts_with("~"));
-        *value = match (home, value.strip_prefix("~")) {
-            (Some(home), Ok(rest)) => Path::new(home).join(rest),
-            _ => folder.join(&*value),
-        };
+        let folder = layers.folder(&check::path(keys)).unwrap_or(working_dir);
+        // A variable that is expanded later holds the start of the path.
+        if !value.to_string_lossy().starts_with("${") {
+            *value = variables.path(folder, value);
+        }
     };
     if let Some(path) = &mut config.dataset.path {
         resolve(&["dataset", "path"], path);
@@ -239,6 +292,16 @@ fn resolve_paths(
     for (name, server) in &mut config.mcp_servers {
         if let Some(cwd) = &mut server.cwd {
             resolve(&["mcp_servers", name, "cwd"], cwd);
+        }
+        if let Some(file) = &mut server.env_file {
+            resolve(&["mcp_servers", name, "env_file"], file);
+        }
+        if let Some(command) = &mut server.command
+            && (command.starts_with("./") || command.starts_with("../") || command.starts_with("~/"))
+        {
+            let mut path = PathBuf::from(&*command);
+            resolve(&["mcp_servers", name, "command"], &mut path);
+            *command = path.to_string_lossy().into_owned();
         }
     }
 }

@@ -1,16 +1,9 @@
 use std::fmt;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::secret::{REDACTED, looks_secret};
-
-/// A text file that positions point into.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SourceText {
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
-}
+use super::mask::mask;
+use super::source::{SourceKind, SourceText};
 
 /// Where a value of the config was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +16,33 @@ pub(crate) enum Place {
     Variable(&'static str),
     /// Flag and its argument as the user typed them.
     Flag(String),
+}
+
+impl Place {
+    /// Moves the caret from the whole value to the part of it that is meant.
+    pub(crate) fn narrow(self, part: &str) -> Self {
+        match self {
+            Self::File { source, span } => {
+                let found = source.text.get(span.clone()).and_then(|value| value.find(part));
+                let span = found
+                    .map_or(span.clone(), |offset| span.start + offset..span.start + offset + part.len());
+                Self::File { source, span }
+            }
+            other => other,
+        }
+    }
+
+    /// `file:line:column`, or what stands for it.
+    pub(crate) fn position(&self) -> String {
+        match self {
+            Self::File { source, span } => {
+                let Position { line, column, .. } = Position::of(&source.text, span);
+                format!("{}:{line}:{column}", source.path.display())
+            }
+            Self::Variable(name) => format!("environment variable `{name}`"),
+            Self::Flag(flag) => format!("`{flag}`"),
+        }
+    }
 }
 
 /// One thing that is wrong with the config. Its text names the place, shows the line and says the way out.
@@ -47,19 +67,14 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Some(Place::File { source, span }) => {
-                let position = Position::of(&source.text, span);
-                let Position { line, column, .. } = position;
-                write!(formatter, "{}:{line}:{column}: {}", source.path.display(), self.message)?;
+            Some(place @ Place::File { source, span }) => {
+                write!(formatter, "{}: {}", place.position(), self.message)?;
                 // Every line of a `.env` may be a secret, and error texts end up in logs.
-                if !source.path.ends_with(".env") {
-                    position.underline(formatter)?;
+                if source.kind != SourceKind::Variables {
+                    Position::of(&source.text, span).underline(formatter)?;
                 }
             }
-            Some(Place::Variable(name)) => {
-                write!(formatter, "environment variable `{name}`: {}", self.message)?;
-            }
-            Some(Place::Flag(flag)) => write!(formatter, "`{flag}`: {}", self.message)?,
+            Some(place) => write!(formatter, "{}: {}", place.position(), self.message)?,
             None => formatter.write_str(&self.message)?,
         }
         if let Some(hint) = &self.hint {
@@ -96,12 +111,6 @@ impl<'a> Position<'a> {
     fn underline(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
-        // As for a `.env`.
-        if let Some((key, _)) = self.text.split_once('=')
-            && looks_secret(key)
-        {
-            return write!(formatter, "\n{margin} |\n{number} | {}= {REDACTED}", key);
-        }
         // Tabs keep their width under the line when they are repeated.
         let indent: String = self
             .text
@@ -110,7 +119,8 @@ impl<'a> Position<'a> {
             .map(|character| if character == '\t' { '\t' } else { ' ' })
             .collect();
         let carets = "^".repeat(self.width);
-        write!(formatter, "\n{margin} |\n{number} | {}\n{margin} | {indent}{carets}", self.text)
+        let text = mask(self.text, self.column - 1..self.column - 1 + self.width);
+        write!(formatter, "\n{margin} |\n{number} | {text}\n{margin} | {indent}{carets}")
     }
 }
 

@@ -1,16 +1,19 @@
 //! From a config as written to one that can be used: variables expanded, keys looked up.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use gaia_agent::tools::{CallOrder, HttpWire, Redactor, ServerSpec, TransportSpec, is_plain_variable};
 
 use super::ServerConfig;
-use super::check::path;
+use super::check::path as path_of;
+use super::dotenv;
 use super::expand::{ExpandError, Expanded, Variables};
 use super::layers::Layers;
-use super::problem::{Place, Problem};
+use super::problem::Problem;
 use super::secret::{Secret, Secrets, looks_secret};
 use super::settings::{Config, ModelConfig};
+use super::source::{SourceKind, SourceText};
 
 pub(super) struct Resolver<'a> {
     pub(super) variables: Variables<'a>,
@@ -31,7 +34,8 @@ enum Kept<'a> {
 
 impl Resolver<'_> {
     pub(super) fn servers(&mut self, config: &Config) -> Vec<ServerSpec> {
-        config.mcp_servers.iter().filter_map(|(name, server)| self.server(name, server)).collect()
+        let enabled = config.mcp_servers.iter().filter(|(_, server)| server.enabled);
+        enabled.filter_map(|(name, server)| self.server(name, server)).collect()
     }
 
     fn server(&mut self, name: &str, server: &ServerConfig) -> Option<ServerSpec> {
@@ -44,16 +48,30 @@ impl Resolver<'_> {
                     env.insert(variable.clone(), value.to_owned());
                 }
             }
+            if let Some(file) = &server.env_file {
+                env.extend(self.file(&["mcp_servers", name, "env_file"], file));
+            }
             env.extend(self.table(&keys, "env", &server.env));
             TransportSpec::Stdio {
                 command: self.text(&["mcp_servers", name, "command"], command, Kept::Plain),
                 args: self.list(&["mcp_servers", name, "args"], &server.args),
                 env,
-                cwd: server.cwd.clone(),
+                cwd: server.cwd.as_ref().map(|cwd| {
+                    PathBuf::from(self.text(
+                        &["mcp_servers", name, "cwd"],
+                        &cwd.to_string_lossy(),
+                        Kept::Plain,
+                    ))
+                }),
             }
         } else {
             let url = self.url(&["mcp_servers", name, "url"], server.url.as_deref()?);
-            let headers = self.table(&keys, "headers", &server.headers);
+            let mut headers = self.table(&keys, "headers", &server.headers);
+            for (header, variable) in &server.env_http_headers {
+                let keys = ["mcp_servers", name, "env_http_headers", header];
+                let value = self.secret_variable(&keys, variable);
+                headers.extend(value.map(|value| (header.clone(), value.expose().to_owned())));
+            }
             let bearer_token = server.bearer_token_env_var.as_deref().and_then(|variable| {
                 self.secret_variable(&["mcp_servers", name, "bearer_token_env_var"], variable)
             });
@@ -96,9 +114,32 @@ impl Resolver<'_> {
         if model.rehearsal { None } else { self.secret_variable(&["model", "api_key_env"], &variable) }
     }
 
+    /// The variables of an `env_file`.
+    fn file(&mut self, keys: &[&str], path: &Path) -> Vec<(String, String)> {
+        let path = PathBuf::from(self.text(keys, &path.to_string_lossy(), Kept::Plain));
+        let found = match fs_err::read(&path) {
+            Ok(bytes) => SourceText::decode(&path, Path::new(""), bytes, SourceKind::Variables)
+                .and_then(|source| dotenv::parse(&source)),
+            Err(error) => {
+                let place = self.layers.value_place(&path_of(keys));
+                Err(Problem::new(place, format!("`{}`: {error}", keys.join("."))))
+            }
+        };
+        match found {
+            Ok(variables) => {
+                variables.iter().for_each(|(name, value)| self.keep(name, value));
+                variables
+            }
+            Err(problem) => {
+                self.problems.push(problem);
+                Vec::new()
+            }
+        }
+    }
+
     fn secret_variable(&mut self, keys: &[&str], variable: &str) -> Option<Secret> {
         let Some(value) = self.variables.environment.get_filled(variable) else {
-            let place = self.layers.value_place(&path(keys));
+            let place = self.layers.value_place(&path_of(keys));
             let message =
                 format!("environment variable `{variable}` is not set, which `{}` names", keys.join("."));
             let hint = format!("export it, or put `{variable}=…` into a `.env` beside the config");
@@ -121,7 +162,7 @@ impl Resolver<'_> {
         let known =
             ["http://", "https://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
         if !known && self.problems.len() == before {
-            let place = self.layers.value_place(&path(keys));
+            let place = self.layers.value_place(&path_of(keys));
             let message = format!("`{}` must start with `http://` or `https://`", keys.join("."));
             self.problems.push(Problem::new(place, message));
         }
@@ -180,7 +221,7 @@ impl Resolver<'_> {
     }
 
     fn problem(&self, keys: &[&str], error: &ExpandError) -> Problem {
-        let place = self.layers.value_place(&path(keys)).map(|place| narrow(place, error.reference()));
+        let place = self.layers.value_place(&path_of(keys)).map(|place| place.narrow(error.reference()));
         let problem = Problem::new(place, format!("`{}`: {error}", keys.join(".")));
         match error {
             ExpandError::NotSet { name, .. } => problem.hint(format!(
@@ -200,17 +241,4 @@ pub(super) fn without_scheme(value: &str) -> &str {
     let length =
         ["Bearer ", "Basic ", "Token "].iter().find(|prefix| scheme(prefix)).map_or(0, |prefix| prefix.len());
     value[length..].trim()
-}
-
-/// Moves the caret from the whole value to the part of it that is meant.
-fn narrow(place: Place, part: &str) -> Place {
-    match place {
-        Place::File { source, span } => {
-            let found = source.text.get(span.clone()).and_then(|value| value.find(part));
-            let span =
-                found.map_or(span.clone(), |offset| span.start + offset..span.start + offset + part.len());
-            Place::File { source, span }
-        }
-        other => other,
-    }
 }

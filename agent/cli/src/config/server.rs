@@ -11,8 +11,15 @@ use super::values;
 /// One MCP server as written. An entry pasted from another host's config works unchanged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, transform = super::dialect::add_foreign_keys)]
 pub struct ServerConfig {
+    /// `false`: as if it were not there.
+    #[serde(skip_serializing_if = "is_true")]
+    pub enabled: bool,
+    /// `"stdio"`, `"http"` (also written `"streamable-http"`) or `"sse"`, the older transport of 2024-11-05. Not needed
+    /// for the first two: `command` and `url` say as much.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub transport: Option<TransportConfig>,
     /// Program that speaks MCP on stdio; looked up beside the running program, then on PATH. Variables are
     /// expanded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,6 +33,10 @@ pub struct ServerConfig {
     /// Names of variables that the server gets as they are when they are set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_vars: Vec<String>,
+    /// File with `NAME=value` lines that are added to `env`, which comes before it. In a config file, relative to that
+    /// file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env_file: Option<PathBuf>,
     /// Working folder; in a config file, relative to that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
@@ -35,6 +46,9 @@ pub struct ServerConfig {
     /// Sent with every request. Variables are expanded in the values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// Headers whose values are those of the variables NAMED here.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env_http_headers: BTreeMap<String, String>,
     /// NAME of the variable whose value is sent as `Authorization: Bearer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer_token_env_var: Option<String>,
@@ -71,13 +85,17 @@ pub struct ServerConfig {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
+            enabled: true,
+            transport: None,
             command: None,
             args: Vec::new(),
             env: BTreeMap::new(),
             env_vars: Vec::new(),
+            env_file: None,
             cwd: None,
             url: None,
             headers: BTreeMap::new(),
+            env_http_headers: BTreeMap::new(),
             bearer_token_env_var: None,
             scope: ScopeConfig::Sample,
             enabled_tools: None,
@@ -92,6 +110,19 @@ impl Default for ServerConfig {
             prefix: None,
         }
     }
+}
+
+/// For `skip_serializing_if`.
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TransportConfig {
+    Stdio,
+    Http,
+    Sse,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -21,8 +21,8 @@ pub struct Config {
     pub agent: AgentConfig,
     /// How the questions are worked through.
     pub run: RunConfig,
-    /// Files in the formats of other hosts (`mcpServers`, `servers`, Codex) whose servers are added. Not
-    /// built yet.
+    /// Files in the formats of other hosts whose servers are added: JSON with `mcpServers` (Claude Desktop, Claude Code,
+    /// Cursor) or `servers` (VS Code), Codex's TOML, EvalScope's list. In a config file, relative to that file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mcp_config: Vec<String>,
     /// The tools: one table for each MCP server.

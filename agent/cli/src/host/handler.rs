@@ -1,0 +1,159 @@
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use gaia_agent::Part;
+use gaia_agent::tools::{OfferedTool, ToolOutput, validate};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::Served;
+use crate::shown::shown;
+
+/// Time between signs of life for a client that wants progress: well below the 60 s after which clients give up.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// One client, or one request of a client without sessions.
+pub(super) struct Handler {
+    served: Arc<Served>,
+}
+
+impl Handler {
+    pub(super) fn new(served: Arc<Served>) -> Self {
+        Self { served }
+    }
+
+    async fn call(
+        &self,
+        tool: &OfferedTool,
+        arguments: Map<String, Value>,
+        context: &Context,
+    ) -> CallToolResult {
+        // As in a run: what does not fit the schema never reaches the server.
+        let text = Value::Object(arguments).to_string();
+        let arguments = match validate(&text, tool) {
+            Ok(arguments) => arguments,
+            Err(reason) => {
+                let text = format!("the arguments of `{}` were not accepted: {reason}", tool.model_name);
+                return CallToolResult::error(vec![ContentBlock::text(text)]);
+            }
+        };
+        let output = tokio::select! {
+            biased;
+            output = self.served.tools.call(tool, arguments, &context.ct) => output,
+            never = send_progress(context) => match never {},
+        };
+        result(&output, self.served.result_bytes)
+    }
+}
+
+type Context = RequestContext<RoleServer>;
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("gaia-host", env!("CARGO_PKG_VERSION"))
+            .with_title("The tools of a gaia config");
+        let servers: Vec<&str> = self.served.tools.servers().map(gaia_agent::tools::Server::name).collect();
+        info.with_instructions(format!("Tools of these MCP servers: {}.", servers.join(", ")))
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: Context,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let offered = self.served.tools.offered();
+        let Some(tool) = offered.iter().find(|tool| tool.model_name == request.name) else {
+            let known: Vec<&str> = offered.iter().map(|tool| tool.model_name.as_str()).collect();
+            let text = format!("unknown tool `{}`; the tools are {}", request.name, known.join(", "));
+            return Err(ErrorData::invalid_params(text, None));
+        };
+        let work = self.call(tool, request.arguments.unwrap_or_default(), &context);
+        let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
+            let text = format!("internal error: the call of `{}` crashed; the host goes on", tool.model_name);
+            CallToolResult::error(vec![ContentBlock::text(text)])
+        });
+        Ok(result.into())
+    }
+}
+
+impl Handler {
+    /// Names, descriptions and schemas as a model request of the loop carries them.
+    fn tools(&self) -> Vec<Tool> {
+        let tools = &self.served.tools;
+        tools
+            .definitions()
+            .into_iter()
+            .zip(tools.offered())
+            .map(|(definition, offered)| {
+                let schema = match definition.parameters {
+                    Value::Object(schema) => schema,
+                    _ => Map::new(),
+                };
+                let hints = offered.annotations;
+                let mut annotations = ToolAnnotations::new().read_only(hints.read_only);
+                annotations.destructive_hint = hints.destructive;
+                annotations.idempotent_hint = hints.idempotent;
+                annotations.open_world_hint = hints.open_world;
+                Tool::new(definition.name, definition.description, Arc::new(schema))
+                    .with_annotations(annotations)
+            })
+            .collect()
+    }
+}
+
+/// What a model would be shown, with pictures as pictures.
+fn result(output: &ToolOutput, limit_bytes: usize) -> CallToolResult {
+    let content = shown(&output.content, limit_bytes).into_iter().map(|part| match part {
+        Part::Text { text } => ContentBlock::text(text),
+        Part::Image(image) => ContentBlock::image(image.data, image.media_type),
+    });
+    let content = content.collect();
+    let mut result = match output.is_error {
+        true => CallToolResult::error(content),
+        false => CallToolResult::success(content),
+    };
+    // The same limit: a client would give it to its model.
+    result.structured_content =
+        output.structured.clone().filter(|structured| structured.to_string().len() <= limit_bytes);
+    result
+}
+
+/// Sends a sign of life for as long as it is polled, when the client asked for progress.
+async fn send_progress(context: &Context) -> std::convert::Infallible {
+    let Some(token) = context.meta.get_progress_token() else {
+        return std::future::pending().await;
+    };
+    let started = Instant::now();
+    let mut ticks = interval_at(started + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let progress = ProgressNotificationParam::new(token.clone(), started.elapsed().as_secs_f64())
+            .with_message(format!("running for {} s", started.elapsed().as_secs()));
+        if let Err(error) = context.peer.notify_progress(progress).await {
+            tracing::debug!(%error, "progress was not sent");
+        }
+    }
+}
