@@ -8,5 +8,6 @@ mod gaia;
 mod loop_limits;
 mod loop_rules;
 mod runs;
+mod secrets;
 mod support;
 mod third_party;

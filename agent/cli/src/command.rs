@@ -66,6 +66,7 @@ impl Surroundings {
             purpose,
         })
         .map_err(CommandError::usage)?;
+        self.console.hide(&loaded.secrets);
         for warning in &loaded.warnings {
             self.console.warn(&format!("warning: {warning}"));
         }

@@ -1,9 +1,13 @@
-//! Where output goes: data to stdout, everything for people to stderr, around the progress bars.
+//! Where output goes: data to stdout, everything for people to stderr, around the progress bars; and no secret to either.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::config::Secrets;
 
 /// How much is said on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub enum Chatter {
 pub struct Console {
     bars: MultiProgress,
     display: Display,
+    /// Shared by all clones: known only once a config is loaded, after the log has started.
+    hidden: Arc<RwLock<Secrets>>,
 }
 
 /// How progress is shown.
@@ -41,7 +47,12 @@ impl Console {
             Display::Live => ProgressDrawTarget::stderr(),
             Display::Lines | Display::Silent => ProgressDrawTarget::hidden(),
         };
-        Self { bars: MultiProgress::with_draw_target(target), display }
+        Self { bars: MultiProgress::with_draw_target(target), display, hidden: Arc::default() }
+    }
+
+    /// From now on these are in nothing that is written.
+    pub fn hide(&self, secrets: &Secrets) {
+        self.hidden.write().unwrap_or_else(PoisonError::into_inner).extend(secrets);
     }
 
     pub fn display(&self) -> Display {
@@ -55,6 +66,7 @@ impl Console {
     /// Data: one text, ended by a line break.
     pub fn print(&self, text: &str) -> io::Result<()> {
         let text = text.strip_suffix('\n').unwrap_or(text);
+        let text = redacted(&self.hidden, text);
         self.bars.suspend(|| {
             let mut stdout = io::stdout().lock();
             writeln!(stdout, "{text}")?;
@@ -71,6 +83,7 @@ impl Console {
 
     /// A line for people that they should not miss.
     pub fn warn(&self, text: &str) {
+        let text = redacted(&self.hidden, text);
         self.bars.suspend(|| {
             // Nobody is left to be told when stderr is gone.
             writeln!(io::stderr(), "{text}").ok();
@@ -83,8 +96,12 @@ impl MakeWriter<'_> for Console {
     type Writer = Record;
 
     fn make_writer(&self) -> Record {
-        Record { bars: self.bars.clone(), text: Vec::new() }
+        Record { bars: self.bars.clone(), text: Vec::new(), hidden: self.hidden.clone() }
     }
+}
+
+fn redacted<'a>(hidden: &RwLock<Secrets>, text: &'a str) -> Cow<'a, str> {
+    hidden.read().unwrap_or_else(PoisonError::into_inner).redact(text)
 }
 
 /// Collects one record and writes it between two redraws of the bars.
@@ -92,6 +109,7 @@ impl MakeWriter<'_> for Console {
 pub struct Record {
     bars: MultiProgress,
     text: Vec<u8>,
+    hidden: Arc<RwLock<Secrets>>,
 }
 
 impl Write for Record {
@@ -102,7 +120,9 @@ impl Write for Record {
 
     fn flush(&mut self) -> io::Result<()> {
         let text = std::mem::take(&mut self.text);
-        self.bars.suspend(|| io::stderr().write_all(&text))
+        let text = String::from_utf8_lossy(&text);
+        let text = redacted(&self.hidden, &text);
+        self.bars.suspend(|| io::stderr().write_all(text.as_bytes()))
     }
 }
 

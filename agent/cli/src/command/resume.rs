@@ -25,6 +25,7 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let lock = run.lock().map_err(CommandError::usage)?;
     check_tasks(&record, &arguments.rerun)?;
     let loaded = load_stored(&record, &arguments, surroundings)?;
+    console.hide(&loaded.secrets);
     let split = parse_split(&record.dataset.split)?;
     let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
     check_same_samples(&record, &dataset)?;

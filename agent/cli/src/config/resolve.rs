@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use gaia_agent::tools::{CallOrder, HttpWire, Redactor, ServerSpec, TransportSpec, is_plain_variable};
 
 use super::ServerConfig;
@@ -157,6 +159,8 @@ impl Resolver<'_> {
             && let Some((user, _)) = rest.split(['/', '?', '#']).next().unwrap_or_default().rsplit_once('@')
         {
             self.secrets.insert(user);
+            // As HTTP sends it, and a server may repeat it.
+            self.secrets.insert(&STANDARD.encode(user));
             self.secrets.insert(user.split_once(':').map_or(user, |(_, password)| password));
         }
         let known =

@@ -37,9 +37,23 @@ const MIN_SECRET_BYTES: usize = 6;
 
 impl Secrets {
     pub fn insert(&mut self, value: &str) {
-        if value.len() >= MIN_SECRET_BYTES {
-            self.values.insert(value.to_owned());
+        if value.len() < MIN_SECRET_BYTES {
+            return;
         }
+        // As it stands in JSON, and in JSON that is text in JSON.
+        let mut form = value.to_owned();
+        for _depth in 0..3 {
+            let quoted = serde_json::Value::from(form.as_str()).to_string();
+            let escaped = quoted[1..quoted.len() - 1].to_owned();
+            if !self.values.insert(form) || self.values.contains(&escaped) {
+                break;
+            }
+            form = escaped;
+        }
+    }
+
+    pub fn extend(&mut self, other: &Self) {
+        self.values.extend(other.values.iter().cloned());
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
