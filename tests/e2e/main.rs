@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod gaia;
+mod login;
 mod loop_limits;
 mod loop_rules;
 mod runs;

@@ -41,6 +41,8 @@ pub enum Command {
     Call(CallArguments),
     /// Serve the allow-listed tools of all servers as one MCP server, on stdin and stdout or over HTTP
     Host(HostArguments),
+    /// Log in to a server that wants OAuth, once, in a browser
+    Login(LoginArguments),
     /// Look at a dataset
     #[command(subcommand)]
     Dataset(DatasetCommand),
@@ -313,6 +315,35 @@ pub struct HostArguments {
     /// Origin of a web page that may call, such as https://example.org (repeatable; none by default)
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allowed_origin: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct LoginArguments {
+    /// Name of the server in the config, or its address
+    pub server: String,
+
+    #[command(flatten)]
+    pub config: ConfigArguments,
+
+    /// Scope to ask for (repeatable); without it those that the server asks for
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub scopes: Vec<String>,
+
+    /// Client that was registered by hand; without it one is registered
+    #[arg(long, value_name = "ID")]
+    pub client_id: Option<String>,
+
+    /// Environment variable that holds the secret of --client-id
+    #[arg(long, value_name = "NAME", requires = "client_id")]
+    pub client_secret_env: Option<String>,
+
+    /// Port on loopback to which the browser is sent back, as registered by hand; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+
+    /// Forget the login instead
+    #[arg(long)]
+    pub forget: bool,
 }
 
 #[derive(Debug, Subcommand)]

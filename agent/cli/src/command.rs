@@ -7,6 +7,7 @@ mod dataset;
 mod doctor;
 mod export;
 mod host;
+mod login;
 mod report;
 mod resume;
 mod run;
@@ -42,6 +43,7 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
         Command::Tools(arguments) => tools::tools(arguments, surroundings).await,
         Command::Call(arguments) => call::call(arguments, surroundings).await,
         Command::Host(arguments) => host::host(arguments, surroundings).await,
+        Command::Login(arguments) => login::login(arguments, surroundings).await,
         Command::Dataset(command) => dataset::dataset(command, surroundings),
         Command::Doctor(arguments) => doctor::doctor(arguments, surroundings).await,
         Command::Clean(arguments) => clean::clean(arguments, surroundings).await,

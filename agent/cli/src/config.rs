@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use load::load;
 pub use problem::Problem;
+pub(crate) use resolve::token_store;
 pub use schema::schema;
 pub use secret::{REDACTED, Secret, Secrets};
 pub use server::{ProtocolConfig, ScopeConfig, ServerConfig, TransportConfig};

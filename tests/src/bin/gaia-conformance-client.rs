@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use gaia_agent::tools::oauth::{self, Login, RegisteredClient, TokenStore};
 use gaia_agent::tools::{
-    CallOrder, OfferedTool, Protocol, Scope, ServerSpec, ToolHost, ToolOutput, TransportSpec,
+    CallOrder, HttpWire, Notice, OfferedTool, Protocol, Redactor, Scope, ServerSpec, StartError, ToolHost,
+    TransportSpec,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -20,7 +22,15 @@ use tokio_util::sync::CancellationToken;
 #[serde(rename_all = "camelCase", default)]
 struct ScenarioContext {
     tool_calls: Vec<WantedCall>,
+    /// Of a client that is registered by hand.
+    #[serde(rename = "client_id")]
+    client_id: Option<String>,
+    #[serde(rename = "client_secret")]
+    client_secret: Option<String>,
 }
+
+/// For a server on this machine; the suite gives a scenario 30 s.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize)]
 struct WantedCall {
@@ -31,27 +41,24 @@ struct WantedCall {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let url = env::args().next_back().context("the last argument is the address of the server")?;
     let context = match env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(text) => serde_json::from_str(&text)?,
         Err(_) => ScenarioContext::default(),
     };
-    let modern = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").is_ok_and(|version| version.as_str() >= "2026");
-    let spec = ServerSpec {
-        name: "suite".to_owned(),
-        transport: TransportSpec::Http { url, headers: BTreeMap::new(), bearer_token: None },
-        scope: Scope::Sample,
-        enabled_tools: None,
-        disabled_tools: Vec::new(),
-        startup_timeout: Duration::from_secs(20),
-        tool_timeout: Duration::from_secs(20),
-        required: true,
-        protocol: if modern { Protocol::Modern } else { Protocol::Legacy },
-        call_order: CallOrder::AsDeclared,
+    let folder = tempfile::tempdir()?;
+    let store = TokenStore::new(folder.path().join("logins.json"));
+    let spec = spec(&url, store.clone());
+    let host = match start(&spec).await {
+        Ok(host) => host,
+        // As a user would, who reads that the server wants a login.
+        Err(error) => {
+            tracing::info!("{error}");
+            log_in(&url, &context, &store).await?;
+            start(&spec).await?
+        }
     };
-    let notices = Arc::new(|notice: gaia_agent::tools::Notice| tracing::info!("{}", notice.text));
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let host = ToolHost::start(&[spec], &[], &BTreeMap::new(), notices, None).await?;
     for hidden in host.hidden() {
         tracing::info!("hidden: {} {}", hidden.tool, hidden.reason);
     }
@@ -68,11 +75,56 @@ async fn main() -> anyhow::Result<ExitCode> {
             tracing::info!("`{}` is not offered", call.name);
             continue;
         };
-        let output: ToolOutput = host.call(tool, call.arguments, &CancellationToken::new()).await;
+        let output = host.call(tool, call.arguments, &CancellationToken::new()).await;
         tracing::info!("{}: {:?}", call.name, output.content);
     }
     host.close().await;
     Ok(ExitCode::SUCCESS)
+}
+
+fn spec(url: &str, tokens: TokenStore) -> ServerSpec {
+    let modern = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").is_ok_and(|version| version.as_str() >= "2026");
+    ServerSpec {
+        name: "suite".to_owned(),
+        transport: TransportSpec::Http {
+            url: url.to_owned(),
+            headers: BTreeMap::new(),
+            bearer_token: None,
+            wire: HttpWire::Auto,
+            tokens: Some(tokens),
+        },
+        scope: Scope::Sample,
+        enabled_tools: None,
+        disabled_tools: Vec::new(),
+        startup_timeout: PATIENCE,
+        tool_timeout: PATIENCE,
+        required: true,
+        protocol: if modern { Protocol::Modern } else { Protocol::Legacy },
+        call_order: CallOrder::AsDeclared,
+        redactor: Redactor::default(),
+    }
+}
+
+async fn start(spec: &ServerSpec) -> Result<ToolHost, StartError> {
+    let notices = Arc::new(|notice: Notice| tracing::info!("{}", notice.text));
+    ToolHost::start(std::slice::from_ref(spec), &[], &BTreeMap::new(), notices, None).await
+}
+
+/// With the suite's authorization server, which sends a browser back at once.
+async fn log_in(url: &str, context: &ScenarioContext, store: &TokenStore) -> anyhow::Result<()> {
+    let client =
+        context.client_id.clone().map(|id| RegisteredClient { id, secret: context.client_secret.clone() });
+    let login = Login { client, patience: PATIENCE, ..Login::new("suite", url) };
+    let browser = |address: &str| {
+        let address = address.to_owned();
+        tokio::spawn(async move {
+            let visited = reqwest::get(address).await.map(|response| response.status());
+            tracing::info!("the browser ended at {visited:?}");
+        });
+    };
+    let granted = oauth::login(&login, store, browser).await?;
+    tracing::info!("{granted:?}");
+    Ok(())
 }
 
 /// A value for each property that the schema names. A tool that asks for a schema wants to see what we got of another.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gaia_agent::tools::oauth::TokenStore;
 use gaia_agent::tools::{CallOrder, HttpWire, Redactor, ServerSpec, TransportSpec, is_plain_variable};
 
-use super::ServerConfig;
 use super::check::path as path_of;
 use super::dotenv;
 use super::expand::{ExpandError, Expanded, Variables};
@@ -16,6 +16,8 @@ use super::problem::Problem;
 use super::secret::{Secret, Secrets, looks_secret};
 use super::settings::{Config, ModelConfig};
 use super::source::{SourceKind, SourceText};
+use super::{ServerConfig, TransportConfig};
+use crate::environment::Environment;
 
 pub(super) struct Resolver<'a> {
     pub(super) variables: Variables<'a>,
@@ -78,7 +80,15 @@ impl Resolver<'_> {
                 self.secret_variable(&["mcp_servers", name, "bearer_token_env_var"], variable)
             });
             let bearer_token = bearer_token.map(|token| token.expose().to_owned());
-            TransportSpec::Http { url, headers, bearer_token, wire: HttpWire::Auto, tokens: None }
+            let wire = match server.transport {
+                Some(TransportConfig::Sse) => HttpWire::Sse,
+                _ => HttpWire::Auto,
+            };
+            // A token of the config's own comes before one of `gaia login`.
+            let authorized = bearer_token.is_some()
+                || headers.keys().any(|header| header.eq_ignore_ascii_case("authorization"));
+            let tokens = if authorized { None } else { token_store(self.variables.environment) };
+            TransportSpec::Http { url, headers, bearer_token, wire, tokens }
         };
         Some(ServerSpec {
             name: name.to_owned(),
@@ -234,6 +244,15 @@ impl Resolver<'_> {
             ExpandError::Malformed { .. } => problem.hint("write `$${` for a literal `${`"),
         }
     }
+}
+
+/// Where the tokens of `gaia login` are; `None` for a user without a home.
+pub(crate) fn token_store(environment: &Environment) -> Option<TokenStore> {
+    let state = match environment.get_filled("XDG_STATE_HOME") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(environment.get_filled("HOME")?).join(".local/state"),
+    };
+    Some(TokenStore::new(state.join("gaia/logins.json")))
 }
 
 /// The credential in a header such as `Bearer abc`.
