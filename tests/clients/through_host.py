@@ -20,7 +20,7 @@ async def main(era, program, *args):
             heard.append([done, total, message])
 
         slow = await client.call_tool(
-            "trigger-long-running-operation", {"duration": 6, "steps": 2}, progress_callback=progress
+            "trigger-long-running-operation", {"duration": 1, "steps": 4}, progress_callback=progress
         )
         picture = image.content[1]
         print(
@@ -31,7 +31,7 @@ async def main(era, program, *args):
                     "structured": structured.structured_content,
                     "long": long.content[0].text,
                     "slow": slow.content[0].text,
-                    "progress": len(heard),
+                    "progress": [[done, total] for done, total, _message in heard if total],
                 }
             )
         )

@@ -44,6 +44,13 @@ fn calls() -> Vec<(&'static str, Value, &'static str, bool)> {
             "Long running operation completed. Duration: 1 seconds, Steps: 4.",
             false,
         ),
+        // The host's own, which reads what the links lead to.
+        (
+            "read_resource",
+            json!({ "uri": "demo://resource/dynamic/text/2" }),
+            "Resource 2: This is a plaintext resource",
+            false,
+        ),
         // It can only be called as a background task, which the host does not offer to do: the model is told so.
         ("simulate-research-query", json!({ "topic": "tides" }), "requires task augmentation", true),
     ]

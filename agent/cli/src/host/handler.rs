@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use gaia_agent::Part;
-use gaia_agent::tools::{OfferedTool, ToolOutput, validate};
+use gaia_agent::tools::{OfferedTool, Progress, ProgressSink, ToolOutput, validate};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
     PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
@@ -13,7 +13,8 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Served;
 use crate::shown::shown;
@@ -46,10 +47,12 @@ impl Handler {
                 return CallToolResult::error(vec![ContentBlock::text(text)]);
             }
         };
+        let (reported, reports) = watch::channel(None);
+        let sink: ProgressSink = Arc::new(move |progress| drop(reported.send_replace(Some(progress))));
         let output = tokio::select! {
             biased;
-            output = self.served.tools.call(tool, arguments, &context.ct) => output,
-            never = send_progress(context) => match never {},
+            output = self.served.tools.call_watched(tool, arguments, &context.ct, Some(sink)) => output,
+            never = send_progress(context, reports) => match never {},
         };
         result(&output, self.served.result_bytes)
     }
@@ -140,18 +143,37 @@ fn result(output: &ToolOutput, limit_bytes: usize) -> CallToolResult {
     result
 }
 
-/// Sends a sign of life for as long as it is polled, when the client asked for progress.
-async fn send_progress(context: &Context) -> std::convert::Infallible {
+/// Passes on what the server reports for as long as it is polled, when the client asked for progress; and a sign of life
+/// for a server that reports nothing.
+async fn send_progress(
+    context: &Context,
+    mut reports: watch::Receiver<Option<Progress>>,
+) -> std::convert::Infallible {
     let Some(token) = context.meta.get_progress_token() else {
         return std::future::pending().await;
     };
     let started = Instant::now();
-    let mut ticks = interval_at(started + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = 0.0;
     loop {
-        ticks.tick().await;
-        let progress = ProgressNotificationParam::new(token.clone(), started.elapsed().as_secs_f64())
-            .with_message(format!("running for {} s", started.elapsed().as_secs()));
+        let reported = tokio::select! {
+            Ok(()) = reports.changed() => reports.borrow_and_update().clone(),
+            () = tokio::time::sleep(PROGRESS_INTERVAL) => None,
+        };
+        let mut progress = match reported {
+            Some(Progress { done, total, message }) => {
+                let mut progress = ProgressNotificationParam::new(token.clone(), done);
+                progress.total = total;
+                progress.message = message;
+                progress
+            }
+            None => ProgressNotificationParam::new(token.clone(), last)
+                .with_message(format!("running for {} s", started.elapsed().as_secs())),
+        };
+        // It must grow with every notification.
+        if progress.progress <= last {
+            progress.progress = last + f64::EPSILON.max(last.abs() * f64::EPSILON);
+        }
+        last = progress.progress;
         if let Err(error) = context.peer.notify_progress(progress).await {
             tracing::debug!(%error, "progress was not sent");
         }

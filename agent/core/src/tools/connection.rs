@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::ServerSpec;
 use super::changes::ToolChanges;
 use super::content::{Converted, convert, convert_resource};
 use super::explain::{causes, is_cut_stream, unauthorized};
@@ -21,6 +20,10 @@ use super::http::HttpError;
 use super::open::Way;
 use super::process::{Process, describe_exit};
 use super::spill::{SpilledFile, Spills};
+use super::{ProgressSink, ServerSpec};
+
+/// For the lists of resources, which are part of a start.
+const RESOURCES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A call that reports progress may take this many times the tool timeout, and no longer: progress alone must not
 /// hold a sample for ever.
@@ -116,8 +119,21 @@ impl Connection {
     }
 
     /// Whether the server has resources that can be read.
-    pub(super) fn has_resources(&self) -> bool {
-        self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
+    /// Whether there is a resource to read: many frameworks announce resources that nobody has made.
+    pub(super) async fn has_resources(&self) -> bool {
+        if self.peer.peer_info().is_none_or(|info| info.capabilities.resources.is_none()) {
+            return false;
+        }
+        let lists = async {
+            tokio::try_join!(self.peer.list_resources(None), self.peer.list_resource_templates(None))
+        };
+        match timeout(RESOURCES_PATIENCE, lists).await {
+            Ok(Ok((listed, templates))) => {
+                !(listed.resources.is_empty() && templates.resource_templates.is_empty())
+            }
+            // What cannot be listed may be there all the same.
+            Ok(Err(_)) | Err(_) => true,
+        }
     }
 
     /// Era, name and version as the server told them.
@@ -137,17 +153,18 @@ impl Connection {
         tool: &str,
         arguments: Map<String, Value>,
         cancel: &CancellationToken,
+        progress: Option<ProgressSink>,
     ) -> Ended {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(
             CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments),
         ));
-        self.request(request, convert, cancel).await
+        self.request(request, convert, cancel, progress).await
     }
 
     pub(super) async fn read_resource(&self, uri: &str, cancel: &CancellationToken) -> Ended {
         let request =
             ClientRequest::ReadResourceRequest(ReadResourceRequest::new(ReadResourceRequestParams::new(uri)));
-        self.request(request, convert_resource, cancel).await
+        self.request(request, convert_resource, cancel, None).await
     }
 
     async fn request(
@@ -155,6 +172,7 @@ impl Connection {
         request: ClientRequest,
         convert: fn(ServerResult) -> Result<Converted, String>,
         cancel: &CancellationToken,
+        progress: Option<ProgressSink>,
     ) -> Ended {
         let tool_timeout = self.spec.tool_timeout;
         let start = Instant::now();
@@ -170,7 +188,7 @@ impl Connection {
             Err(_) => return Ended::TimedOut(tool_timeout),
         };
         // rmcp could keep the time too, but then waits without limit for its cancel notification to leave.
-        let advanced = self.watching.progress.watch(handle.progress_token.clone());
+        let advanced = self.watching.progress.watch(handle.progress_token.clone(), progress);
         let mut deadline = start + tool_timeout;
         let ended = loop {
             tokio::select! {

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::changes::ToolChanges;
 use super::report::Reporter;
+use super::{Progress, ProgressSink};
 use crate::event::NoticeLevel;
 
 /// Our side of a connection: hears logs, progress and changes, and declines what needs a person or a model.
@@ -29,23 +30,32 @@ pub(super) struct Handler {
 /// Calls that are under way, by the token their progress carries.
 #[derive(Default)]
 pub(super) struct ProgressWatch {
-    calls: Mutex<HashMap<ProgressToken, Arc<Notify>>>,
+    calls: Mutex<HashMap<ProgressToken, Watched>>,
+}
+
+struct Watched {
+    advanced: Arc<Notify>,
+    sink: Option<ProgressSink>,
 }
 
 impl ProgressWatch {
-    pub(super) fn watch(&self, token: ProgressToken) -> Arc<Notify> {
-        let notify = Arc::new(Notify::new());
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token, notify.clone());
-        notify
+    pub(super) fn watch(&self, token: ProgressToken, sink: Option<ProgressSink>) -> Arc<Notify> {
+        let advanced = Arc::new(Notify::new());
+        let watched = Watched { advanced: advanced.clone(), sink };
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token, watched);
+        advanced
     }
 
     pub(super) fn forget(&self, token: &ProgressToken) {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(token);
     }
 
-    fn advanced(&self, token: &ProgressToken) {
+    fn advanced(&self, token: &ProgressToken, progress: Progress) {
         if let Some(call) = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(token) {
-            call.notify_one();
+            call.advanced.notify_one();
+            if let Some(sink) = &call.sink {
+                sink(progress);
+            }
         }
     }
 }
@@ -79,7 +89,9 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.progress.advanced(&progress.progress_token);
+        let token = progress.progress_token;
+        let message = progress.message.map(|message| self.reporter.redact(&message));
+        self.progress.advanced(&token, Progress { done: progress.progress, total: progress.total, message });
     }
 
     async fn on_logging_message(

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::compile;
 use super::names::{Origin, model_names};
 use super::{
-    CallFailure, CallOrder, Notice, NoticeSink, Server, ServerSpec, ServerTool, StartError, ToolAnnotations,
-    ToolOutput,
+    CallFailure, CallOrder, Notice, NoticeSink, ProgressSink, Server, ServerSpec, ServerTool, StartError,
+    ToolAnnotations, ToolOutput,
 };
 use crate::event::NoticeLevel;
 use crate::message::{Part, ToolDefinition};
@@ -201,8 +201,19 @@ impl ToolHost {
         arguments: Map<String, Value>,
         cancel: &CancellationToken,
     ) -> ToolOutput {
+        self.call_watched(tool, arguments, cancel, None).await
+    }
+
+    /// As `call`; what the server says of its progress goes to `progress` as well.
+    pub async fn call_watched(
+        &self,
+        tool: &OfferedTool,
+        arguments: Map<String, Value>,
+        cancel: &CancellationToken,
+        progress: Option<ProgressSink>,
+    ) -> ToolOutput {
         match self.servers.iter().find(|held| held.server.name() == tool.server) {
-            Some(held) => held.server.call(&tool.tool, arguments, cancel, &held.restarts).await,
+            Some(held) => held.server.call(&tool.tool, arguments, cancel, progress, &held.restarts).await,
             None => ToolOutput {
                 content: vec![Part::Text { text: format!("There is no server `{}`.", tool.server) }],
                 structured: None,

@@ -14,7 +14,7 @@ use super::listing::Unusable;
 use super::open::{OpenError, open};
 use super::report::Reporter;
 use super::resources::{READ_RESOURCE, read_resource_tool, uri};
-use super::{CallFailure, CallOrder, NoticeSink, ServerSpec, ToolOutput, TransportSpec};
+use super::{CallFailure, CallOrder, NoticeSink, ProgressSink, ServerSpec, ToolOutput, TransportSpec};
 use crate::event::NoticeLevel;
 use crate::message::Part;
 
@@ -119,7 +119,8 @@ impl Server {
             reporter.redactor().redact_in_place(&mut tool.description);
             reporter.redactor().redact_value(&mut tool.input_schema);
         }
-        let reading = if connection.has_resources() { read_resource_tool(&spec.name, &tools) } else { None };
+        let reading =
+            if connection.has_resources().await { read_resource_tool(&spec.name, &tools) } else { None };
         let reads_resources = reading.is_some();
         tools.extend(reading);
         if let Err(clause) = filter.check(&tools) {
@@ -183,6 +184,7 @@ impl Server {
         tool: &str,
         arguments: Map<String, Value>,
         cancel: &CancellationToken,
+        progress: Option<ProgressSink>,
         restarts: &AtomicU32,
     ) -> ToolOutput {
         let start = Instant::now();
@@ -191,7 +193,7 @@ impl Server {
         let (ended, reached) = if connection.is_alive() {
             let ended = match self.reads_resources && tool == READ_RESOURCE {
                 true => connection.read_resource(uri(&arguments), cancel).await,
-                false => connection.call(tool, arguments, cancel).await,
+                false => connection.call(tool, arguments, cancel, progress).await,
             };
             (ended, Reached::Perhaps)
         } else {
