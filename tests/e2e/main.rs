@@ -5,9 +5,11 @@
 
 mod bad_input;
 mod gaia;
+mod llama;
 mod login;
 mod loop_limits;
 mod loop_rules;
+mod real_model;
 mod runs;
 mod secrets;
 mod support;

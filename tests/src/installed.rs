@@ -1,4 +1,4 @@
-//! What `.ci/clients` and `.ci/servers` installed.
+//! What `.ci/clients`, `.ci/servers` and `.ci/model` installed.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,15 @@ pub fn servers() -> PathBuf {
     folder("servers", &files.map(|name| format!("servers/{name}")))
 }
 
+/// A small language model, `weights.gguf`, and a server for it: the program `llama-server`, or a module in `python`.
+///
+/// # Panics
+/// When those of the pinned versions are not there.
+pub fn model() -> PathBuf {
+    let pins = ["fast.txt", "portable.txt", "weights.txt"];
+    folder("model", &pins.map(|name| format!("model/pins/{name}")))
+}
+
 /// Named after the files in this order, as `.ci/packages.sh` does.
 fn folder(name: &str, files: &[String]) -> PathBuf {
     let mut hash = Sha256::new();
@@ -35,6 +44,6 @@ fn folder(name: &str, files: &[String]) -> PathBuf {
         .or_else(|| Some(set("HOME")?.join(".cache")))
         .unwrap_or_else(|| PathBuf::from("/root/.cache"));
     let folder = cache.join("gaia-tests").join(format!("{name}-{hash}"));
-    assert!(folder.join("complete").is_file(), "`{}` is not there; run `.ci/setup {name}`", folder.display());
+    assert!(folder.join("complete").is_file(), "`{}` is not there; run `.ci/setup`", folder.display());
     folder
 }
