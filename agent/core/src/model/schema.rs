@@ -135,5 +135,5 @@ fn with_notes(description: &str, notes: &[String], limit_chars: usize) -> String
 }
 
 #[cfg(test)]
-#[path = "schema/tests.rs"]
+#[path = "schema_tests.rs"]
 mod tests;

@@ -177,19 +177,21 @@ impl Connection {
         let tool_timeout = self.spec.tool_timeout;
         let start = Instant::now();
         let cap = start + tool_timeout * PROGRESS_CAP;
+        // One timer for the whole call: setting one wakes the thread that keeps the time.
+        let timer = sleep_until(start + tool_timeout);
+        tokio::pin!(timer);
         let sent = tokio::select! {
             biased;
             () = cancel.cancelled() => return Ended::Cancelled,
-            sent = timeout(tool_timeout, self.peer.send_cancellable_request(request, PeerRequestOptions::no_options())) => sent,
+            sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()) => sent,
+            () = &mut timer => return Ended::TimedOut(tool_timeout),
         };
         let mut handle = match sent {
-            Ok(Ok(handle)) => handle,
-            Ok(Err(error)) => return self.failed(error).await,
-            Err(_) => return Ended::TimedOut(tool_timeout),
+            Ok(handle) => handle,
+            Err(error) => return self.failed(error).await,
         };
         // rmcp could keep the time too, but then waits without limit for its cancel notification to leave.
         let advanced = self.watching.progress.watch(handle.progress_token.clone(), progress);
-        let mut deadline = start + tool_timeout;
         let ended = loop {
             tokio::select! {
                 biased;
@@ -202,8 +204,8 @@ impl Connection {
                     self.send_cancel(handle.id.clone(), "the client gave up").await;
                     break Ended::Cancelled;
                 }
-                () = advanced.notified() => deadline = (Instant::now() + tool_timeout).min(cap),
-                () = sleep_until(deadline) => {
+                () = advanced.notified() => timer.as_mut().reset((Instant::now() + tool_timeout).min(cap)),
+                () = &mut timer => {
                     self.send_cancel(handle.id.clone(), "request timeout").await;
                     break Ended::TimedOut(start.elapsed());
                 }

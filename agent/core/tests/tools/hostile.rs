@@ -18,6 +18,7 @@ trials![
     a_server_that_dies_in_the_middle_of_its_answer,
     bytes_that_are_no_utf_8,
     what_a_server_asks_is_declined_and_told,
+    a_storm_of_noise_in_a_call_is_bounded,
 ];
 
 async fn lives(host: &ToolHost) {
@@ -193,4 +194,13 @@ async fn what_a_server_asks_is_declined_and_told() {
     notices.wait_for("asked a person for input (elicitation), which was declined").await;
     lives(&host).await;
     host.close().await;
+}
+
+async fn a_storm_of_noise_in_a_call_is_bounded() {
+    let notices = Notices::default();
+    let host = start_with(&[peer("x", &[])], &notices, None).await.unwrap();
+    assert_eq!(text(&call(&host, "storm", json!({})).await), "after the storm");
+    lives(&host).await;
+    host.close().await;
+    assert!(notices.all().len() < 400, "{} notices of 400,000 lines", notices.all().len());
 }

@@ -32,6 +32,7 @@ trials![
     cancellation_reaches_the_server_in_both_eras,
     an_expired_session_is_told_and_renewed,
     nobody_listens,
+    an_endpoint_that_never_answers_is_given_up,
     a_page_that_is_no_server,
     a_server_that_goes_away_during_a_call,
     an_answer_over_the_limit_costs_no_more_than_the_call,
@@ -252,6 +253,27 @@ async fn nobody_listens() {
     let error = start(&[remote(address, Protocol::Auto)]).await.unwrap_err().to_string();
     assert!(error.contains("failed to start MCP server `remote`") && error.contains("refused"), "{error}");
     assert!(error.contains(&format!("`http://{address}/mcp`")) && !error.contains("s3cret"), "{error}");
+}
+
+async fn an_endpoint_that_never_answers_is_given_up() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let silent = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+    for wire in [HttpWire::Auto, HttpWire::Sse] {
+        let mut spec = remote(address, Protocol::Auto);
+        spec.startup_timeout = Duration::from_secs(1);
+        if let TransportSpec::Http { wire: of_spec, .. } = &mut spec.transport {
+            *of_spec = wire;
+        }
+        let error = start(&[spec]).await.unwrap_err().to_string();
+        assert!(error.contains("within 1 s (`startup_timeout_sec`)"), "{error}");
+    }
+    silent.abort();
 }
 
 async fn a_page_that_is_no_server() {

@@ -22,6 +22,7 @@ trials![
     a_stream_that_ends_is_a_server_that_died,
     cancellation_reaches_the_server,
     a_page_that_is_no_stream,
+    an_event_over_the_limit_is_an_error_at_once,
 ];
 
 /// A server of 2024-11-05: GET opens the stream, POSTs go to the address in its first event.
@@ -93,13 +94,14 @@ async fn take(
             "capabilities": { "tools": {} },
             "serverInfo": { "name": "old", "version": "1" },
         })),
-        "tools/list" => reply(json!({ "tools": [tool("echo"), tool("die"), tool("hang")] })),
+        "tools/list" => reply(json!({ "tools": [tool("echo"), tool("die"), tool("hang"), tool("big")] })),
         "notifications/cancelled" => site.seen.lock().unwrap().push("cancelled".to_owned()),
         "tools/call" => match message["params"]["name"].as_str().unwrap_or_default() {
             "echo" => {
                 let text = message["params"]["arguments"]["text"].as_str().unwrap_or_default();
                 reply(json!({ "content": [{ "type": "text", "text": text }] }));
             }
+            "big" => reply(json!({ "content": [{ "type": "text", "text": "x".repeat(20_000_000) }] })),
             "die" => drop(site.sessions.lock().unwrap().remove(&session)),
             _ => site.seen.lock().unwrap().push("hanging".to_owned()),
         },
@@ -136,7 +138,7 @@ fn old(address: SocketAddr, wire: HttpWire) -> ServerSpec {
 async fn an_old_server_is_spoken_to() {
     let address = serve(OldSite::default()).await;
     let host = start(&[old(address, HttpWire::Sse)]).await.unwrap();
-    assert_eq!(names(&host), ["echo", "die", "hang"]);
+    assert_eq!(names(&host), ["echo", "die", "hang", "big"]);
     assert_eq!(host.servers().next().unwrap().info().unwrap().protocol_version, "2024-11-05");
     let long = "grüß 👋\nzwei\r\n".repeat(100_000);
     for said in ["hi", long.as_str()] {
@@ -215,4 +217,17 @@ async fn a_page_that_is_no_stream() {
     tokio::spawn(async move { axum::serve(listener, page).await.unwrap() });
     let error = start(&[old(address, HttpWire::Sse)]).await.unwrap_err().to_string();
     assert!(error.contains("Unexpected content type"), "{error}");
+}
+
+async fn an_event_over_the_limit_is_an_error_at_once() {
+    let address = serve(OldSite::default()).await;
+    let host = start(&[old(address, HttpWire::Sse)]).await.unwrap();
+    let output = call(&host, "big", json!({})).await;
+    assert_eq!(output.failure, Some(CallFailure::Protocol), "{} bytes", text(&output).len());
+    assert!(text(&output).contains("over the limit of 16777216; ask for less"), "{}", text(&output));
+    let mut kept = Vec::new();
+    output.whole.unwrap().copy_to(&mut kept).unwrap();
+    assert!(kept.len() > 20_000_000, "{}", kept.len());
+    assert_eq!(text(&call(&host, "echo", json!({ "text": "hi" })).await), "hi");
+    host.close().await;
 }

@@ -10,7 +10,7 @@ use super::wire::{refuse, reply, send, write_bytes, write_line};
 use super::{CHANGED, LISTENER, exit};
 
 /// The tools of the modes that name none.
-pub(super) const NAMES: [&str; 30] = [
+pub(super) const NAMES: [&str; 31] = [
     "echo",
     "hang",
     "die",
@@ -41,6 +41,7 @@ pub(super) const NAMES: [&str; 30] = [
     "latin1",
     "ask",
     "leak",
+    "storm",
 ];
 
 /// The call of `late` that waits.
@@ -204,6 +205,12 @@ pub(super) fn call(id: &Value, params: &Value) {
                     }),
                 ),
             }
+        }
+        "storm" => {
+            let noise = "busy\n".repeat(200_000);
+            write_bytes(noise.trim_end().as_bytes());
+            eprintln!("{noise}");
+            text("after the storm".to_owned());
         }
         "pid" => text(std::process::id().to_string()),
         "refuse" => refuse(id, -32000, "not today"),
