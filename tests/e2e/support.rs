@@ -27,6 +27,7 @@ pub(crate) fn stdio_server(name: &str, program_name: &str, args: &[&str]) -> Ser
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
         redactor: Redactor::default(),
+        prefix: None,
     }
 }
 

@@ -62,7 +62,7 @@ pub enum Command {
 /// Which file to read and what overrides it.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConfigArguments {
-    /// Config file (TOML)
+    /// Config file (TOML), or a JSON file with the MCP servers of another host
     pub config: Option<PathBuf>,
 
     /// Set any config key, such as `--set agent.max_steps=20`; the value is TOML, else a string

@@ -166,6 +166,7 @@ async fn a_server_that_never_starts_ends_in_an_error_after_two_attempts() {
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
         redactor: Redactor::default(),
+        prefix: None,
     }];
     run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
     let result = stored(&context, "a").unwrap();

@@ -93,6 +93,7 @@ fn spec(environment: BTreeMap<String, String>) -> Result<ServerSpec, Box<dyn Err
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
         redactor: Redactor::default(),
+        prefix: None,
     })
 }
 

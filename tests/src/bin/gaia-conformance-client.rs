@@ -102,6 +102,7 @@ fn spec(url: &str, tokens: TokenStore) -> ServerSpec {
         protocol: if modern { Protocol::Modern } else { Protocol::Legacy },
         call_order: CallOrder::AsDeclared,
         redactor: Redactor::default(),
+        prefix: None,
     }
 }
 

@@ -225,11 +225,11 @@ impl Check<'_> {
                 }
             }
         }
-        if server.prefix.is_some() {
-            self.key(
-                &["mcp_servers", name, "prefix"],
-                "`prefix` is not built yet: tools that clash get the server's name in front by themselves",
-            );
+        if let Some(prefix) = &server.prefix
+            && !prefix.chars().all(allowed)
+        {
+            let message = "may hold letters, digits, `_` and `-`, as the names of tools do";
+            self.value(&["mcp_servers", name, "prefix"], message);
         }
         self.variables(name, server);
         self.globs(name, "enabled_tools", server.enabled_tools.as_deref().unwrap_or_default());

@@ -247,7 +247,7 @@ fn bad_values_are_explained() {
         ),
         ("[mcp_servers.a]\ncommand = \"x\"\nprotocol = 2024", &["\"auto\", 2025 or 2026"]),
         ("[mcp_servers.a]\ncommand = \"x\"\ntool_timeout_sec = -2", &["a number of seconds above 0"]),
-        ("[mcp_servers.a]\ncommand = \"x\"\nprefix = \"p\"", &["not built yet"]),
+        ("[mcp_servers.a]\ncommand = \"x\"\nprefix = \"p.\"", &["`mcp_servers.a.prefix` may hold letters"]),
         (
             "[mcp_servers.a]\ncommand = \"x\"\nenv = { GAIA_RUN_ID = \"1\" }",
             &["`GAIA_RUN_ID` is set by gaia"],

@@ -373,6 +373,18 @@ fn files_are_found_from_where_they_are_named() {
     assert_eq!(stdio(&loaded, "w").0, "x");
 }
 
+#[test]
+fn a_file_of_another_host_is_a_config_by_itself() {
+    let bench = Bench::tools("").file(".mcp.json", r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
+    let loaded = bench.try_load_file(Some(Path::new(".mcp.json"))).unwrap();
+    assert_eq!(stdio(&loaded, "a").0, "x");
+    let bench = bench.set("mcp_servers.a.scope", "run");
+    let loaded = bench.try_load_file(Some(Path::new(".mcp.json"))).unwrap();
+    assert_eq!(loaded.servers[0].scope, Scope::Run);
+    let error = bench.try_load_file(Some(Path::new("none.json"))).unwrap_err();
+    assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");
+}
+
 /// What is wrong in `m.json`, and what the error must hold.
 #[test]
 fn mistakes_are_shown_where_they_stand() {

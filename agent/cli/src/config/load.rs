@@ -95,7 +95,16 @@ fn layers(
     variables: &Variables<'_>,
     keys: &KnownKeys,
 ) -> Result<(Layers, Vec<Problem>), ConfigError> {
+    let itself_foreign = file.filter(|file| file.extension().is_some_and(|extension| extension == "json"));
     let own = match file {
+        // Server entries of another host are enough for the commands that need nothing else.
+        Some(file) if itself_foreign.is_some() => {
+            fs_err::metadata(file).map_err(|error| ConfigError::Unreadable {
+                hint: preset_hint(file, sources.working_dir),
+                error,
+            })?;
+            None
+        }
         Some(file) => {
             let source = read(file, sources.working_dir, SourceKind::Config)?;
             Some(Document::toml(&source).map_err(ConfigError::Invalid)?)
@@ -112,7 +121,12 @@ fn layers(
         if problems.is_empty() { Ok(layers) } else { Err(ConfigError::Invalid(problems)) }
     };
     let layers = stacked(Layers::default())?;
-    let wanted = wanted_files(&layers, sources.working_dir);
+    let itself = itself_foreign.map(|file| Wanted {
+        text: file.to_string_lossy().into_owned(),
+        place: None,
+        folder: sources.working_dir.to_owned(),
+    });
+    let wanted: Vec<Wanted> = itself.into_iter().chain(wanted_files(&layers, sources.working_dir)).collect();
     if wanted.is_empty() {
         return Ok((layers, Vec::new()));
     }

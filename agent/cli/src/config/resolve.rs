@@ -106,6 +106,7 @@ impl Resolver<'_> {
                 CallOrder::AsDeclared
             },
             redactor: Redactor::default(),
+            prefix: server.prefix.clone(),
         })
     }
 

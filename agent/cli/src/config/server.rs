@@ -77,7 +77,7 @@ pub struct ServerConfig {
     #[serde(deserialize_with = "values::protocol")]
     #[schemars(schema_with = "values::protocol_schema")]
     pub protocol: ProtocolConfig,
-    /// Put before the names of its tools. Not built yet.
+    /// In front of the names of its tools as the model sees them, such as `"web_"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
 }

@@ -112,6 +112,7 @@ mod tests {
             protocol: Protocol::Auto,
             call_order: CallOrder::AsDeclared,
             redactor: Redactor::default(),
+            prefix: None,
         })
     }
 

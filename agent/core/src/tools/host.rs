@@ -144,7 +144,11 @@ impl ToolHost {
         }
         let origins: Vec<Origin<'_>> = chosen
             .iter()
-            .map(|(server, tool, _)| Origin { server: server.name(), tool: &tool.name })
+            .map(|(server, tool, _)| Origin {
+                server: server.name(),
+                tool: &tool.name,
+                prefix: server.prefix(),
+            })
             .collect();
         let names = model_names(&origins, answer_tool);
         let offered = chosen

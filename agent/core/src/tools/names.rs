@@ -8,11 +8,17 @@ const NAME_CHARS: usize = 64;
 pub(super) struct Origin<'a> {
     pub(super) server: &'a str,
     pub(super) tool: &'a str,
+    /// What the config puts in front of the names of the server's tools.
+    pub(super) prefix: &'a str,
 }
 
 impl Origin<'_> {
     fn canonical(self) -> String {
         format!("{}/{}", self.server, self.tool)
+    }
+
+    fn bare(self) -> String {
+        format!("{}{}", self.prefix, self.tool)
     }
 }
 
@@ -23,7 +29,7 @@ impl Origin<'_> {
 /// in for it.
 pub(super) fn model_names(tools: &[Origin<'_>], answer_tool: Option<&str>) -> Vec<String> {
     let is_answer = |tool: &Origin<'_>| answer_tool.is_some_and(|answer| answer == tool.canonical());
-    let bare: Vec<String> = tools.iter().map(|tool| fit(tool.tool, *tool)).collect();
+    let bare: Vec<String> = tools.iter().map(|tool| fit(&tool.bare(), *tool)).collect();
     let uses = count(&bare);
     let answer_name = tools.iter().zip(&bare).find(|(tool, _)| is_answer(tool)).map(|(_, name)| name.clone());
 
@@ -32,7 +38,7 @@ pub(super) fn model_names(tools: &[Origin<'_>], answer_tool: Option<&str>) -> Ve
         .zip(bare)
         .map(|(tool, name)| match is_answer(tool) || uses[&name] == 1 {
             true => name,
-            false => fit(&format!("{}__{}", tool.server, tool.tool), *tool),
+            false => fit(&format!("{}__{}", tool.server, tool.bare()), *tool),
         })
         .collect();
 
@@ -89,7 +95,7 @@ mod tests {
     use super::*;
 
     fn names(tools: &[(&str, &str)], answer_tool: Option<&str>) -> Vec<String> {
-        let tools: Vec<_> = tools.iter().map(|&(server, tool)| Origin { server, tool }).collect();
+        let tools: Vec<_> = tools.iter().map(|&(server, tool)| Origin { server, tool, prefix: "" }).collect();
         model_names(&tools, answer_tool)
     }
 
@@ -105,6 +111,15 @@ mod tests {
             names(&[("a", "search"), ("b", "search"), ("b", "fetch")], None),
             ["a__search", "b__search", "fetch"]
         );
+    }
+
+    #[test]
+    fn a_prefix_stands_in_front_and_can_clash_too() {
+        let tool = |server, tool, prefix| Origin { server, tool, prefix };
+        let found = model_names(&[tool("a", "search", "web_"), tool("b", "search", "")], None);
+        assert_eq!(found, ["web_search", "search"]);
+        let found = model_names(&[tool("a", "search", "web_"), tool("b", "web_search", "")], None);
+        assert_eq!(found, ["a__web_search", "b__web_search"]);
     }
 
     #[test]
@@ -147,7 +162,7 @@ mod tests {
             tools in proptest::collection::btree_set(("[ab_]{1,4}", "[ab_.é]{1,6}|[ab]{60,70}"), 1..20),
             answer in proptest::sample::Index::arbitrary(),
         ) {
-            let tools: Vec<_> = tools.iter().map(|(server, tool)| Origin { server, tool }).collect();
+            let tools: Vec<_> = tools.iter().map(|(server, tool)| Origin { server, tool, prefix: "" }).collect();
             let answer = tools[answer.index(tools.len())];
             let names = model_names(&tools, Some(&answer.canonical()));
             let distinct: BTreeSet<_> = names.iter().collect();

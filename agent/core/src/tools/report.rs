@@ -108,6 +108,7 @@ mod tests {
             protocol: Protocol::Auto,
             call_order: CallOrder::AsDeclared,
             redactor: Redactor::default(),
+            prefix: None,
         };
         (Reporter::new(&spec, Arc::new(move |notice| sink.lock().unwrap().push(notice))), heard)
     }

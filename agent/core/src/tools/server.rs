@@ -145,6 +145,10 @@ impl Server {
         &self.spec.name
     }
 
+    pub(super) fn prefix(&self) -> &str {
+        self.spec.prefix.as_deref().unwrap_or_default()
+    }
+
     pub(super) fn call_order(&self) -> CallOrder {
         self.spec.call_order
     }

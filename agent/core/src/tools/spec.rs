@@ -13,6 +13,8 @@ pub struct ServerSpec {
     pub name: String,
     pub transport: TransportSpec,
     pub scope: Scope,
+    /// In front of the names of its tools as the model sees them.
+    pub prefix: Option<String>,
     /// Globs over tool names; `None` allows all.
     pub enabled_tools: Option<Vec<String>>,
     /// Globs over tool names, applied after `enabled_tools`.

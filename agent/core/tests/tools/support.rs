@@ -77,6 +77,7 @@ pub(crate) fn server(name: &str, transport: TransportSpec) -> ServerSpec {
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
         redactor: Redactor::default(),
+        prefix: None,
     }
 }
 
