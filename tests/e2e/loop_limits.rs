@@ -26,7 +26,7 @@ async fn a_model_that_loops_to_the_step_limit_is_asked_for_its_answer() {
     let worked = work(looping("The boat was blue.\nFINAL ANSWER: blue"), &[submit_server()], &settings).await;
     assert_eq!((worked.outcome.status, worked.outcome.stop), (Status::Answered, StopReason::StepLimit));
     assert_eq!((worked.answer(), worked.outcome.steps), (Some("blue"), 6));
-    assert!(worked.prompts()[0].starts_with("The step limit"), "{:?}", worked.prompts());
+    assert!(worked.prompts().last().unwrap().starts_with("The step limit"), "{:?}", worked.prompts());
     worked.close().await;
 }
 
@@ -51,7 +51,8 @@ async fn an_empty_last_reply_is_no_answer_and_not_an_error() {
 
 #[tokio::test]
 async fn tokens_and_money_run_out() {
-    let price = gaia_agent::settings::Price { input: 1_000.0, cached: 0.0, output: 1_000.0 };
+    let price =
+        gaia_agent::settings::Price { input: 1_000.0, cached: 0.0, output: 1_000.0, reasoning: 1_000.0 };
     for (budget, reason) in [
         (Budget { tokens: Some(2_500), ..Budget::default() }, StopReason::TokenLimit),
         (Budget { cost_usd: Some(2.5), price: Some(price), ..Budget::default() }, StopReason::CostLimit),

@@ -47,6 +47,7 @@ pub(crate) fn settings() -> AgentSettings {
         answer_tool: "submit/submit".to_owned(),
         sample_timeout: Duration::from_secs(120),
         budget: Budget::default(),
+        run_budget: None,
         result_bytes: gaia_agent::tools::DEFAULT_RESULT_BYTES,
         context_window_tokens: None,
         accepted_media: Vec::new(),

@@ -72,6 +72,7 @@ pub(crate) fn context(
             answer_tool: "submit/submit".into(),
             sample_timeout: Duration::from_secs(60),
             budget: Budget::default(),
+            run_budget: None,
             result_bytes: 1024,
             context_window_tokens: None,
             accepted_media: Vec::new(),

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use gaia_agent::Status;
+use gaia_agent::{SharedBudget, Status};
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -71,11 +71,20 @@ pub async fn work_on_run(
     let (pending, spent) = missing(run, record, dataset)?;
     let requested = record.dataset.samples.len() * record.epochs as usize;
     let progress = Arc::new(Progress::new(console.clone(), requested - pending.len(), requested));
+    let budget = loaded.config.run.budget;
+    let mut settings = ready.settings.clone();
+    // Shared by the samples, so that those that run at the limit end with an answer and not far beyond it.
+    settings.run_budget = Some(Arc::new(SharedBudget::new(
+        budget.tokens,
+        budget.cost_usd,
+        spent.usage.total(),
+        spent.cost_usd,
+    )));
     let context = Arc::new(SampleContext {
         run_id: record.id.clone(),
         run: run.clone(),
         model: ready.model.clone(),
-        settings: ready.settings.clone(),
+        settings,
         servers: ready.sample_servers.clone(),
         shared_servers: ready.shared_servers.clone(),
         secrets: Arc::new(loaded.secrets.clone()),
@@ -83,7 +92,7 @@ pub async fn work_on_run(
     });
     let rules = StopRules {
         on_error: if loaded.config.run.ignore_errors { OnError::GoOn } else { OnError::Stop },
-        budget: loaded.config.run.budget,
+        budget,
     };
     let stopped = work_through(context, pending, concurrency, rules, spent, interrupt).await;
     progress.clear();

@@ -2,21 +2,30 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::conversation::{Conversation, Pressure};
+use crate::archive::Archive;
+use crate::conversation::{Conversation, KEPT_WHOLE_BYTES, Pressure};
 use crate::event::{AgentEvent, EventSink};
 use crate::extract;
-use crate::limits::{BYTES_PER_TOKEN, Meter};
-use crate::message::{Image, Message, Part, ToolDefinition};
-use crate::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use crate::habits::Habits;
+use crate::limits::Meter;
+use crate::message::{Message, ToolDefinition};
+use crate::model::{ChatModel, ModelError, Reply};
 use crate::outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing};
+use crate::question::first_messages;
+use crate::recall;
 use crate::settings::AgentSettings;
-use crate::task::{Attachment, Task};
+use crate::task::Task;
 use crate::tools::ToolHost;
-use crate::turn::{Submitted, Turn, millis};
+use crate::turn::{Submitted, Turn};
+use crate::window::Window;
+
+mod compaction;
+mod exchange;
+
+use exchange::{CallIds, Exchange};
 
 /// Works on one task until it has exactly one outcome. It never fails: what goes wrong is an outcome too.
 ///
@@ -31,9 +40,13 @@ pub async fn run_task(
     cancel: &CancellationToken,
 ) -> Outcome {
     let messages = first_messages(task, settings).await;
+    let recall_name = recall::name(tools);
+    let mut definitions = tools.definitions();
+    definitions.push(recall::definition(recall_name));
+    let offered = tools.offered().iter().map(|tool| tool.canonical.clone());
     sink.emit(AgentEvent::Started {
         attempt: task.attempt,
-        tools: tools.offered().iter().map(|tool| tool.canonical.clone()).collect(),
+        tools: offered.chain([recall::CANONICAL.to_owned()]).collect(),
         messages: messages.clone(),
     });
     let mut run = Run {
@@ -42,10 +55,15 @@ pub async fn run_task(
         settings,
         sink,
         cancel,
-        definitions: tools.definitions(),
-        conversation: Conversation::new(messages),
+        definitions,
+        conversation: Conversation::new(messages, recall_name),
         meter: Meter::start(settings),
-        window_tokens: settings.context_window_tokens,
+        window: Window::new(settings.context_window_tokens),
+        archive: Archive::default(),
+        habits: Habits::default(),
+        ids: CallIds::default(),
+        recall_name,
+        summaries: 0,
     };
     let ending = run.work().await;
     let outcome = run.outcome(ending);
@@ -59,10 +77,6 @@ const NUDGES_IN_A_ROW: u32 = 2;
 /// For the last call, which comes after the task's own time: slow models take a minute or two for one reply.
 const LAST_CALL_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The share of a known window above which old tool output is shortened before the next call; the rest is for
-/// the reply and the error of the estimate.
-const COMPACT_ABOVE: f64 = 0.8;
-
 struct Run<'a> {
     model: &'a dyn ChatModel,
     tools: &'a ToolHost,
@@ -72,7 +86,13 @@ struct Run<'a> {
     definitions: Vec<ToolDefinition>,
     conversation: Conversation,
     meter: Meter,
-    window_tokens: Option<u64>,
+    window: Window,
+    archive: Archive,
+    habits: Habits,
+    ids: CallIds,
+    /// What the model calls the loop's own tool.
+    recall_name: &'static str,
+    summaries: u32,
 }
 
 /// Why the loop stopped, with what it has to show for it.
@@ -112,7 +132,7 @@ impl Run<'_> {
 
     async fn turn(&mut self, in_time: &CancellationToken, nudges: &mut u32) -> Next {
         let step = self.meter.steps + 1;
-        self.make_room(step);
+        self.make_room(step, in_time).await;
         let reply = match self.ask(step, Offer::Tools, in_time).await {
             Ok(reply) => reply,
             Err(ModelError::ContextOverflow { .. }) => return Next::LastCall(StopReason::ContextLimit),
@@ -125,21 +145,44 @@ impl Run<'_> {
             return self.without_calls(step, reply, nudges);
         }
         *nudges = 0;
-        let turn =
-            Turn { step, tools: self.tools, settings: self.settings, sink: self.sink, cancel: in_time };
+        let turn = Turn {
+            step,
+            tools: self.tools,
+            recall_name: self.recall_name,
+            archive: &self.archive,
+            first_number: self.meter.tool_calls + 1,
+            settings: self.settings,
+            sink: self.sink,
+            cancel: in_time,
+        };
         let done = turn.run(&reply.tool_calls).await;
         self.meter.tool_calls += u32::try_from(reply.tool_calls.len()).unwrap_or(u32::MAX);
         self.meter.tool_time += done.tool_time;
+        let mut repeats = Vec::new();
+        for (call, result) in reply.tool_calls.iter().zip(&done.results) {
+            repeats.extend(self.habits.note(call, &result.content));
+        }
         self.conversation.push_reply(reply.content, reply.reasoning, reply.tool_calls);
-        for (call_id, content) in done.results {
-            self.conversation.push_result(call_id, content);
+        for result in done.results {
+            let text = result.text.filter(|text| text.len() > KEPT_WHOLE_BYTES);
+            let kept =
+                text.is_some_and(|text| match self.archive.keep(result.number, &result.label, &text) {
+                    Ok(()) => true,
+                    Err(error) => {
+                        tracing::warn!("failed to keep the output of call {}: {error}", result.number);
+                        false
+                    }
+                });
+            self.conversation.push_result(result.call_id, result.content, kept.then_some(result.number));
         }
-        match done.answer {
-            Some(Submitted { answer, raw }) => {
-                Next::End(Ending::Answered { stop: StopReason::AnswerTool, answer, raw })
-            }
-            None => Next::Continue,
+        if let Some(Submitted { answer, raw }) = done.answer {
+            return Next::End(Ending::Answered { stop: StopReason::AnswerTool, answer, raw });
         }
+        let answer_tool = self.answer_tool_name().to_owned();
+        for notice in repeats.into_iter().chain(self.meter.little_left(&answer_tool)) {
+            self.prompt(step, notice);
+        }
+        Next::Continue
     }
 
     fn without_calls(&mut self, step: u32, reply: Reply, nudges: &mut u32) -> Next {
@@ -218,10 +261,14 @@ impl Run<'_> {
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
         let mut reply = self.ask_once(step, offer, cancel).await;
-        for pressure in offer.pressures() {
+        for measure in offer.measures() {
             let Err(ModelError::ContextOverflow { window_tokens, .. }) = &reply else { break };
-            self.window_tokens = window_tokens.or(self.window_tokens);
-            if self.compact(step, *pressure) {
+            self.window.overflown(*window_tokens, self.conversation.text_bytes());
+            let done = match measure {
+                Measure::Compact(pressure) => self.compact(step, *pressure),
+                Measure::Summarise => self.summarise(step, cancel).await,
+            };
+            if done {
                 reply = self.ask_once(step, offer, cancel).await;
             }
         }
@@ -234,57 +281,32 @@ impl Run<'_> {
         offer: Offer,
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
-        self.sink.emit(AgentEvent::ModelCall { step });
         let tools = match offer {
             Offer::Tools => self.definitions.as_slice(),
             Offer::Nothing => &[],
         };
-        let request = ModelRequest { messages: self.conversation.messages(), tools };
-        let retries = RetryEvents { step, sink: self.sink };
-        let started = Instant::now();
-        let result = self.model.reply(request, &retries, cancel).await;
-        let took = started.elapsed();
-        let reply = match result {
-            Ok(reply) => reply,
-            Err(error) => {
-                self.meter.model_time += took;
-                return Err(error);
-            }
-        };
-        let received = reply.content.as_ref().map_or(0, String::len);
         let conversation = &self.conversation;
-        self.meter.count_reply(reply.usage, || conversation.text_bytes() + received, took);
-        self.sink.emit(AgentEvent::ModelReply {
-            step,
-            content: reply.content.clone(),
-            reasoning: reply.reasoning.clone(),
-            tool_calls: reply.tool_calls.clone(),
-            finish_reason: reply.finish_reason.clone(),
-            usage: reply.usage,
-            duration_ms: millis(took),
-        });
+        let exchange =
+            Exchange { model: self.model, sink: self.sink, step, messages: conversation.messages(), tools };
+        let reply = exchange.run(&mut self.meter, &mut self.ids, cancel).await?;
+        self.meter.steps += 1;
+        let said = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>();
+        let received = said + reply.content.as_ref().map_or(0, String::len);
+        self.window.count(reply.usage, conversation.text_bytes() + received);
         Ok(reply)
     }
 
-    /// Shortens old tool output when a known window is nearly full.
-    fn make_room(&mut self, step: u32) {
-        let full = self.window_tokens.is_some_and(|window| {
-            let estimated_tokens = self.conversation.text_bytes() / BYTES_PER_TOKEN;
-            estimated_tokens as f64 > window as f64 * COMPACT_ABOVE
-        });
-        if full {
-            self.compact(step, Pressure::OldResults);
-        }
-    }
-
-    fn compact(&mut self, step: u32, pressure: Pressure) -> bool {
-        let Some(done) = self.conversation.compact(pressure) else { return false };
-        self.sink.emit(AgentEvent::Compacted {
-            step,
-            shortened_results: done.shortened_results,
-            dropped_bytes: done.dropped_bytes,
-        });
-        true
+    /// A reply outside of the conversation: it is counted and recorded, but is no turn.
+    async fn ask_for(
+        &mut self,
+        step: u32,
+        messages: &[Message],
+        tools: &[ToolDefinition],
+        cancel: &CancellationToken,
+    ) -> Result<Reply, ModelError> {
+        Exchange { model: self.model, sink: self.sink, step, messages, tools }
+            .run(&mut self.meter, &mut self.ids, cancel)
+            .await
     }
 
     fn prompt(&mut self, step: u32, text: String) {
@@ -334,29 +356,23 @@ enum Offer {
     Nothing,
 }
 
+/// What is tried when the conversation does not fit.
+#[derive(Debug, Clone, Copy)]
+enum Measure {
+    Compact(Pressure),
+    Summarise,
+}
+
 impl Offer {
-    /// What is tried in turn when the conversation does not fit.
-    fn pressures(self) -> &'static [Pressure] {
+    /// In the order in which they are tried.
+    fn measures(self) -> &'static [Measure] {
+        use Measure::{Compact, Summarise};
         match self {
-            Self::Tools => &[Pressure::OldResults],
-            Self::Nothing => &[Pressure::AllResults, Pressure::AllButQuestion],
+            Self::Tools => {
+                &[Compact(Pressure::OldResults { whole_turns: 1 }), Summarise, Compact(Pressure::AllResults)]
+            }
+            Self::Nothing => &[Compact(Pressure::AllResults), Compact(Pressure::AllButQuestion)],
         }
-    }
-}
-
-struct RetryEvents<'a> {
-    step: u32,
-    sink: &'a dyn EventSink,
-}
-
-impl RetryObserver for RetryEvents<'_> {
-    fn retrying(&self, attempt: u32, reason: &str, wait: Duration) {
-        self.sink.emit(AgentEvent::ModelRetry {
-            step: self.step,
-            attempt,
-            reason: reason.to_owned(),
-            wait_ms: millis(wait),
-        });
     }
 }
 
@@ -379,45 +395,13 @@ impl Drop for CancelAt {
     }
 }
 
-async fn first_messages(task: &Task, settings: &AgentSettings) -> Vec<Message> {
-    let mut question = task.question.clone();
-    let mut content = Vec::new();
-    if let Some(attachment) = &task.attachment {
-        question.push_str(&format!(
-            "\n\nThe file that belongs to this question is at {}",
-            attachment.sandbox_path
-        ));
-        content.extend(attached_image(attachment, settings).await.map(Part::Image));
-    }
-    content.insert(0, Part::Text { text: question });
-    vec![Message::System { content: settings.system_prompt.clone() }, Message::User { content }]
-}
-
-/// The attachment itself when it is a picture and the model takes pictures. One that cannot be read is left to
-/// the tools, which find it under its path all the same.
-async fn attached_image(attachment: &Attachment, settings: &AgentSettings) -> Option<Image> {
-    let extension = attachment.host_path.extension()?.to_str()?.to_ascii_lowercase();
-    let media_type = match extension.as_str() {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        _ => return None,
-    };
-    if !settings.takes(media_type) {
-        return None;
-    }
-    let bytes = tokio::fs::read(&attachment.host_path).await.ok()?;
-    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
-    Some(Image { media_type: media_type.to_owned(), data })
-}
-
 fn explain(reason: StopReason) -> &'static str {
     match reason {
         StopReason::StepLimit => "The step limit of this task is reached.",
         StopReason::TokenLimit => "The token budget of this task is used up.",
         StopReason::CostLimit => "The money budget of this task is used up.",
         StopReason::TimeLimit => "The time for this task is over.",
+        StopReason::RunLimit => "The budget of the whole run is used up.",
         StopReason::ContextLimit => "The conversation no longer fits the context window.",
         _ => "This is the last turn of this task.",
     }

@@ -1,40 +1,74 @@
+use std::collections::HashMap;
+
 use crate::message::{Message, Part, ToolCall};
 
-/// The messages of one task, append-only but for compaction, which shortens old tool output.
+/// The messages of one task, append-only but for compaction: tool output is shortened, and old turns give way to a
+/// summary.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     messages: Vec<Message>,
     /// Where the question ends; what stands before is never dropped.
     question_end: usize,
-    /// Where the last turn starts; what stands there is never shortened by the first compaction.
-    last_turn: usize,
+    /// Parts of the question's message that are the question; a summary comes after them.
+    question_parts: usize,
+    /// The number under which `recall` reads the output of a call, by call id.
+    recallable: HashMap<String, u32>,
+    /// What the model calls `recall`.
+    recall_name: String,
 }
 
 /// What a compaction did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Compaction {
-    pub(crate) shortened_results: u32,
+    /// Calls whose output was shortened or left out.
+    pub(crate) call_ids: Vec<String>,
     pub(crate) dropped_bytes: u64,
 }
 
 /// How hard a compaction presses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// Tool output before the last turn.
-    OldResults,
+    /// Tool output before the last so many turns.
+    OldResults { whole_turns: usize },
     /// All tool output, the last turn's too: for the last call, which must fit.
     AllResults,
     /// Everything but the system prompt, the question and what was said to the model last.
     AllButQuestion,
 }
 
+/// Turns that a summary can replace.
+#[derive(Debug)]
+pub(crate) struct OldTurns {
+    /// The last summary, what was said, called and seen, as far as it is still there.
+    pub(crate) transcript: String,
+    end: usize,
+}
+
 /// Bytes that are left of a shortened tool output: enough to see what the call was about.
 const SHORTENED_BYTES: usize = 400;
 
+/// Output up to here is not worth shortening.
+pub(crate) const KEPT_WHOLE_BYTES: usize = 2 * SHORTENED_BYTES;
+
+/// Stands for a picture in estimates: about the 1,500 tokens that providers count for one of usual size.
+const IMAGE_BYTES: usize = 6_000;
+
+/// Bytes of the arguments of an old call in a transcript: a script says in its first lines what it is about.
+const TOLD_ARGUMENTS_BYTES: usize = 600;
+
 impl Conversation {
-    pub(crate) fn new(messages: Vec<Message>) -> Self {
-        let question_end = messages.len();
-        Self { messages, question_end, last_turn: question_end }
+    pub(crate) fn new(messages: Vec<Message>, recall_name: &str) -> Self {
+        let question_parts = match messages.last() {
+            Some(Message::User { content }) => content.len(),
+            _ => 0,
+        };
+        Self {
+            question_end: messages.len(),
+            question_parts,
+            messages,
+            recallable: HashMap::new(),
+            recall_name: recall_name.to_owned(),
+        }
     }
 
     pub(crate) fn messages(&self) -> &[Message] {
@@ -47,7 +81,6 @@ impl Conversation {
         reasoning: Option<String>,
         tool_calls: Vec<ToolCall>,
     ) {
-        self.last_turn = self.messages.len();
         // An empty assistant message is refused by some providers, and says nothing.
         let silent = tool_calls.is_empty() && content.as_deref().unwrap_or("").trim().is_empty();
         if silent {
@@ -56,7 +89,11 @@ impl Conversation {
         self.messages.push(Message::Assistant { content, reasoning, tool_calls });
     }
 
-    pub(crate) fn push_result(&mut self, call_id: String, content: Vec<Part>) {
+    /// `recall_number` when the whole output is kept elsewhere.
+    pub(crate) fn push_result(&mut self, call_id: String, content: Vec<Part>, recall_number: Option<u32>) {
+        if let Some(number) = recall_number {
+            self.recallable.insert(call_id.clone(), number);
+        }
         self.messages.push(Message::Tool { call_id, content });
     }
 
@@ -74,21 +111,94 @@ impl Conversation {
     /// was nothing left to shorten.
     pub(crate) fn compact(&mut self, pressure: Pressure) -> Option<Compaction> {
         let end = match pressure {
-            Pressure::OldResults => self.last_turn,
+            Pressure::OldResults { whole_turns } => self.start_of_last(whole_turns),
             Pressure::AllResults => self.messages.len(),
             Pressure::AllButQuestion => return self.keep_question(),
         };
-        let mut done = Compaction { shortened_results: 0, dropped_bytes: 0 };
+        let mut done = Compaction::default();
         for message in &mut self.messages[..end] {
-            let Message::Tool { content, .. } = message else { continue };
+            let Message::Tool { call_id, content } = message else { continue };
             let before = bytes(content);
-            if before > 2 * SHORTENED_BYTES {
-                *content = vec![Part::Text { text: shortened(content) }];
-                done.shortened_results += 1;
+            if before > KEPT_WHOLE_BYTES {
+                let way_back = match self.recallable.get(call_id) {
+                    Some(number) => format!("call `{}` with call {number} to read it", self.recall_name),
+                    None => "run the call again if you need it".to_owned(),
+                };
+                *content = vec![Part::Text { text: shortened(content, &way_back) }];
+                done.call_ids.push(call_id.clone());
                 done.dropped_bytes += before.saturating_sub(bytes(content)) as u64;
             }
         }
-        (done.shortened_results > 0).then_some(done)
+        (!done.call_ids.is_empty()).then_some(done)
+    }
+
+    /// All turns but the last `whole_turns`; `None` when there are no others.
+    pub(crate) fn old_turns(&self, whole_turns: usize) -> Option<OldTurns> {
+        let end = self.start_of_last(whole_turns);
+        if end <= self.question_end {
+            return None;
+        }
+        let mut transcript = String::new();
+        if let Some(Message::User { content }) = self.question_end.checked_sub(1).map(|at| &self.messages[at])
+        {
+            add_parts(&mut transcript, &content[self.question_parts.min(content.len())..]);
+        }
+        for message in &self.messages[self.question_end..end] {
+            match message {
+                Message::System { content } => add_line(&mut transcript, "system", content),
+                Message::User { content } => {
+                    transcript.push_str("told: ");
+                    add_parts(&mut transcript, content);
+                }
+                Message::Assistant { content, tool_calls, .. } => {
+                    if let Some(content) = content {
+                        add_line(&mut transcript, "you", content);
+                    }
+                    for call in tool_calls {
+                        let end = call.arguments.floor_char_boundary(TOLD_ARGUMENTS_BYTES);
+                        let more = if end < call.arguments.len() { "…" } else { "" };
+                        let text = format!("{} {}{more}", call.name, &call.arguments[..end]);
+                        add_line(&mut transcript, "you called", &text);
+                    }
+                }
+                Message::Tool { call_id, content } => {
+                    match self.recallable.get(call_id) {
+                        Some(number) => transcript.push_str(&format!("output (call {number}): ")),
+                        None => transcript.push_str("output: "),
+                    }
+                    add_parts(&mut transcript, content);
+                }
+            }
+        }
+        Some(OldTurns { transcript, end })
+    }
+
+    /// Puts a summary, which stands behind the question, in the place of old turns and of the summary before.
+    pub(crate) fn replace(&mut self, old: &OldTurns, summary: String) -> Compaction {
+        let before = self.text_bytes();
+        let dropped = self.messages.drain(self.question_end..old.end);
+        let call_ids = dropped.filter_map(|message| match message {
+            Message::Tool { call_id, .. } => Some(call_id),
+            _ => None,
+        });
+        let call_ids = call_ids.collect();
+        if let Some(Message::User { content }) =
+            self.question_end.checked_sub(1).map(|at| &mut self.messages[at])
+        {
+            content.truncate(self.question_parts);
+            content.push(Part::Text { text: summary });
+        }
+        Compaction { call_ids, dropped_bytes: before.saturating_sub(self.text_bytes()) as u64 }
+    }
+
+    fn start_of_last(&self, turns: usize) -> usize {
+        let replies = self.messages.iter().enumerate().skip(self.question_end).rev();
+        let mut starts =
+            replies.filter(|(_, message)| matches!(message, Message::Assistant { .. })).map(|(at, _)| at);
+        match turns.checked_sub(1) {
+            Some(earlier) => starts.nth(earlier).unwrap_or(self.question_end),
+            None => self.messages.len(),
+        }
     }
 
     fn keep_question(&mut self) -> Option<Compaction> {
@@ -99,17 +209,17 @@ impl Conversation {
             self.messages.extend(said);
             return None;
         }
-        let results = later.iter().filter(|message| matches!(message, Message::Tool { .. })).count();
+        let call_ids = later.into_iter().filter_map(|message| match message {
+            Message::Tool { call_id, .. } => Some(call_id),
+            _ => None,
+        });
+        let call_ids = call_ids.collect();
         if let (Some(Message::User { content: said }), Some(Message::User { content })) =
             (said, self.messages.last_mut())
         {
             content.extend(said);
         }
-        self.last_turn = self.messages.len();
-        Some(Compaction {
-            shortened_results: u32::try_from(results).unwrap_or(u32::MAX),
-            dropped_bytes: before.saturating_sub(self.text_bytes()) as u64,
-        })
+        Some(Compaction { call_ids, dropped_bytes: before.saturating_sub(self.text_bytes()) as u64 })
     }
 
     /// Bytes of all text, for estimates.
@@ -134,69 +244,38 @@ fn bytes(parts: &[Part]) -> usize {
         .iter()
         .map(|part| match part {
             Part::Text { text } => text.len(),
-            Part::Image(image) => image.data.len(),
+            Part::Image(_) => IMAGE_BYTES,
         })
         .sum()
 }
 
-fn shortened(parts: &[Part]) -> String {
-    let mut texts = Vec::new();
-    for part in parts {
-        match part {
-            Part::Text { text } => texts.push(text.as_str()),
-            Part::Image(_) => texts.push("[image]"),
-        }
-    }
-    let text = texts.join("\n");
-    let mut end = SHORTENED_BYTES.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+fn add_line(transcript: &mut String, speaker: &str, text: &str) {
+    transcript.push_str(&format!("{speaker}: {}\n", text.trim()));
+}
+
+fn add_parts(transcript: &mut String, parts: &[Part]) {
+    transcript.push_str(joined(parts).trim());
+    transcript.push('\n');
+}
+
+fn joined(parts: &[Part]) -> String {
+    let texts = parts.iter().map(|part| match part {
+        Part::Text { text } => text.as_str(),
+        Part::Image(_) => "[image]",
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn shortened(parts: &[Part], way_back: &str) -> String {
+    let text = joined(parts);
+    let end = text.floor_char_boundary(SHORTENED_BYTES);
     let dropped = text.len() - end;
     format!(
-        "{}\n[{dropped} bytes of this earlier output were dropped to make room; run the call again if you need them]",
+        "{}\n[{dropped} bytes of this earlier output were dropped to make room; {way_back}]",
         &text[..end]
     )
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tool(text: &str) -> Message {
-        Message::Tool { call_id: "x".to_owned(), content: vec![Part::Text { text: text.to_owned() }] }
-    }
-
-    fn result_bytes(conversation: &Conversation) -> Vec<usize> {
-        let sizes = conversation.messages().iter().filter_map(|message| match message {
-            Message::Tool { content, .. } => Some(bytes(content)),
-            _ => None,
-        });
-        sizes.collect()
-    }
-
-    #[test]
-    fn old_output_is_shortened_first_and_the_last_turn_only_under_pressure() {
-        let question = Message::User { content: vec![Part::Text { text: "q".repeat(5_000) }] };
-        let mut conversation = Conversation::new(vec![question.clone()]);
-        for _ in 0..2 {
-            conversation.push_reply(Some("thought".repeat(500)), None, Vec::new());
-            let Message::Tool { call_id, content } = tool(&"é".repeat(5_000)) else { unreachable!() };
-            conversation.push_result(call_id, content);
-        }
-        let first = conversation.compact(Pressure::OldResults).unwrap();
-        assert_eq!(first.shortened_results, 1);
-        let sizes = result_bytes(&conversation);
-        assert!(sizes[0] < 600 && sizes[1] == 10_000, "{sizes:?}");
-        assert_eq!(first.dropped_bytes, 10_000 - sizes[0] as u64);
-        assert_eq!(conversation.compact(Pressure::OldResults), None);
-        assert_eq!(conversation.compact(Pressure::AllResults).unwrap().shortened_results, 1);
-        assert_eq!(conversation.messages()[0], question);
-        assert_eq!(conversation.compact(Pressure::AllResults), None);
-        conversation.push_user("answer now".to_owned());
-        assert_eq!(conversation.compact(Pressure::AllButQuestion).unwrap().shortened_results, 2);
-        assert_eq!(conversation.messages().len(), 1);
-        let Message::User { content } = &conversation.messages()[0] else { panic!("the question is gone") };
-        assert_eq!(content.last(), Some(&Part::Text { text: "answer now".to_owned() }));
-    }
-}
+#[path = "conversation_tests.rs"]
+mod tests;

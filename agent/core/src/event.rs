@@ -36,6 +36,9 @@ pub enum AgentEvent {
         tool_calls: Vec<ToolCall>,
         finish_reason: String,
         usage: Usage,
+        /// US dollars for this reply; absent when no price is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
         duration_ms: u64,
     },
     /// A call is about to go to a server; `tool` is `server/tool`.
@@ -65,11 +68,18 @@ pub enum AgentEvent {
         step: u32,
         text: String,
     },
-    /// Old tool output was shortened to fit the window.
+    /// Old tool output was shortened or old turns were summarised to fit the window. What was dropped stands in the
+    /// events before, and `recall` reads it.
     Compacted {
         step: u32,
         shortened_results: u32,
         dropped_bytes: u64,
+        /// The calls whose output was shortened or left out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        call_ids: Vec<String>,
+        /// What stands in the place of the turns that were left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
     },
     /// A limit ended the loop; a last call without tools follows.
     LimitReached {

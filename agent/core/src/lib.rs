@@ -4,19 +4,27 @@
 //! The only tool it treats specially is the one the settings name as the answer tool.
 
 pub mod agent;
+mod archive;
+pub mod budget;
 mod conversation;
 pub mod event;
 pub mod extract;
+mod habits;
 mod limits;
 pub mod message;
 pub mod model;
 pub mod outcome;
+mod question;
+mod recall;
+mod repair;
 pub mod settings;
 pub mod task;
 pub mod tools;
 mod turn;
+mod window;
 
 pub use agent::run_task;
+pub use budget::SharedBudget;
 pub use event::{AgentEvent, EventSink};
 pub use message::{Image, Message, Part, ToolCall, ToolDefinition};
 pub use outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing, Usage};

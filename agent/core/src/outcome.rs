@@ -44,6 +44,8 @@ pub enum StopReason {
     CostLimit,
     TimeLimit,
     ContextLimit,
+    /// The budget of the whole run.
+    RunLimit,
     Cancelled,
     Error,
 }

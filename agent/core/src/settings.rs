@@ -1,5 +1,7 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::budget::SharedBudget;
 use crate::outcome::Usage;
 
 /// How the loop behaves, the same for every task of a run.
@@ -11,6 +13,8 @@ pub struct AgentSettings {
     pub answer_tool: String,
     pub sample_timeout: Duration,
     pub budget: Budget,
+    /// What all tasks of a run share; `None` is no limit.
+    pub run_budget: Option<Arc<SharedBudget>>,
     /// Bytes of one tool result that the model sees; the default is `tools::DEFAULT_RESULT_BYTES`.
     pub result_bytes: usize,
     /// The model's window in tokens, when known.
@@ -36,22 +40,27 @@ pub struct Budget {
     pub price: Option<Price>,
 }
 
-/// US dollars a million tokens. Reasoning tokens are part of the output, as every provider bills them.
+/// US dollars a million tokens. Reasoning tokens are counted as part of the output, and most providers bill them as such.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
     pub input: f64,
     pub cached: f64,
     pub output: f64,
+    pub reasoning: f64,
 }
 
 impl Price {
-    /// US dollars for `usage`; cached input is taken out of the input it is part of.
+    /// US dollars for `usage`; cached input is taken out of the input it is part of, reasoning out of the output.
     pub fn of(&self, usage: &Usage) -> f64 {
         let fresh = usage.input_tokens.saturating_sub(usage.cached_tokens);
-        (fresh as f64 * self.input
-            + usage.cached_tokens as f64 * self.cached
-            + usage.output_tokens as f64 * self.output)
-            / 1e6
+        let said = usage.output_tokens.saturating_sub(usage.reasoning_tokens);
+        let bill = [
+            (fresh, self.input),
+            (usage.cached_tokens, self.cached),
+            (said, self.output),
+            (usage.reasoning_tokens, self.reasoning),
+        ];
+        bill.iter().map(|(tokens, price)| *tokens as f64 * price).sum::<f64>() / 1e6
     }
 }
 
@@ -60,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_tokens_are_billed_once_and_at_their_own_price() {
-        let price = Price { input: 2.0, cached: 0.5, output: 8.0 };
+    fn cached_and_reasoning_tokens_are_billed_once_and_at_their_own_price() {
+        let price = Price { input: 2.0, cached: 0.5, output: 8.0, reasoning: 4.0 };
         let usage = Usage {
             input_tokens: 1_000_000,
             cached_tokens: 400_000,
             output_tokens: 100_000,
             reasoning_tokens: 50_000,
         };
-        assert!((price.of(&usage) - (1.2 + 0.2 + 0.8)).abs() < 1e-12);
+        assert!((price.of(&usage) - (1.2 + 0.2 + 0.4 + 0.2)).abs() < 1e-12);
     }
 }

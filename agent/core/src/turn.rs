@@ -6,8 +6,11 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::archive::Archive;
 use crate::event::{AgentEvent, EventSink};
 use crate::message::{Part, ToolCall};
+use crate::recall;
+use crate::repair::repaired;
 use crate::settings::AgentSettings;
 use crate::tools::{OfferedTool, ToolHost, ToolOutput, bound, validate};
 
@@ -19,10 +22,24 @@ const SLACK_BYTES: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct TurnResults {
     /// One for each call, in the order of the calls.
-    pub(crate) results: Vec<(String, Vec<Part>)>,
+    pub(crate) results: Vec<CallResult>,
     /// Of the first successful call of the answer tool.
     pub(crate) answer: Option<Submitted>,
     pub(crate) tool_time: Duration,
+}
+
+/// The one result of a call.
+#[derive(Debug)]
+pub(crate) struct CallResult {
+    pub(crate) call_id: String,
+    /// As the model sees it.
+    pub(crate) content: Vec<Part>,
+    /// Counts the calls of the task from 1.
+    pub(crate) number: u32,
+    /// What the call was, in short.
+    pub(crate) label: String,
+    /// The text of the output whole, for `recall`; absent where `recall` would not help.
+    pub(crate) text: Option<String>,
 }
 
 /// An answer that the answer tool took.
@@ -37,6 +54,11 @@ pub(crate) struct Submitted {
 pub(crate) struct Turn<'a> {
     pub(crate) step: u32,
     pub(crate) tools: &'a ToolHost,
+    /// What the model calls the loop's own tool.
+    pub(crate) recall_name: &'a str,
+    pub(crate) archive: &'a Archive,
+    /// The number of the first call of the turn.
+    pub(crate) first_number: u32,
     pub(crate) settings: &'a AgentSettings,
     pub(crate) sink: &'a dyn EventSink,
     /// Ends a call that runs; the calls after it are answered without being made.
@@ -46,81 +68,108 @@ pub(crate) struct Turn<'a> {
 impl Turn<'_> {
     /// In order, but for neighbours that do not disturb each other: those run at the same time.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> TurnResults {
-        let planned: Vec<Planned> = calls.iter().map(|call| self.plan(call)).collect();
+        let planned: Vec<Planned> =
+            (self.first_number..).zip(calls).map(|(number, call)| self.plan(number, call)).collect();
         let mut turn = TurnResults::default();
         for group in planned.chunk_by(|left, right| left.side_by_side() && right.side_by_side()) {
             for done in join_all(group.iter().map(|planned| self.answer(planned))).await {
                 turn.tool_time += done.duration;
                 turn.answer = turn.answer.take().or(done.answer);
-                turn.results.push((done.call_id, done.content));
+                turn.results.push(done.result);
             }
         }
         turn
     }
 
-    fn plan<'c>(&'c self, call: &'c ToolCall) -> Planned<'c> {
-        let Some(tool) = self.tools.find(&call.name) else {
-            return Planned { call, step: Step::Refuse(self.unknown_tool(&call.name)) };
+    fn plan<'c>(&'c self, number: u32, call: &'c ToolCall) -> Planned<'c> {
+        let refuse =
+            |reason| Step::Refuse(format!("the arguments of `{}` were not accepted: {reason}", call.name));
+        let step = if call.name == self.recall_name {
+            recall::arguments(&call.arguments).map_or_else(refuse, Step::Recall)
+        } else if let Some(tool) = self.tools.find(&call.name) {
+            // Nothing is called with a repair that does not fit the schema: the model hears of its own mistake.
+            validate(&call.arguments, tool)
+                .or_else(|reason| {
+                    let repaired = repaired(&call.arguments, &tool.input_schema).ok_or(reason.clone())?;
+                    validate(&repaired, tool).map_err(|_| reason)
+                })
+                .map_or_else(refuse, |arguments| Step::Call(tool, arguments))
+        } else {
+            Step::Refuse(self.unknown_tool(&call.name))
         };
-        let step = match validate(&call.arguments, tool) {
-            Ok(arguments) => Step::Call(tool, arguments),
-            Err(reason) => {
-                Step::Refuse(format!("the arguments of `{}` were not accepted: {reason}", call.name))
-            }
-        };
-        Planned { call, step }
+        Planned { number, call, step }
     }
 
     fn unknown_tool(&self, name: &str) -> String {
-        let names: Vec<&str> = self.tools.offered().iter().map(|tool| tool.model_name.as_str()).collect();
+        let offered = self.tools.offered().iter().map(|tool| tool.model_name.as_str());
+        let names: Vec<&str> = offered.chain([self.recall_name]).collect();
         format!("there is no tool `{name}`; the tools are: {}", names.join(", "))
     }
 
     async fn answer(&self, planned: &Planned<'_>) -> Answered {
         let call = planned.call;
         let (tool, arguments) = match &planned.step {
-            Step::Refuse(reason) => return self.refuse(call, &call.name, reason),
+            Step::Refuse(reason) => return self.refuse(planned, &call.name, reason),
+            Step::Recall(arguments) => return self.recall(planned, arguments),
             Step::Call(tool, _) if self.cancel.is_cancelled() => {
-                return self.refuse(call, &tool.canonical, "not called: the time for this task is over");
+                return self.refuse(planned, &tool.canonical, "not called: the time for this task is over");
             }
             Step::Call(tool, arguments) => (*tool, arguments),
         };
-        self.sink.emit(AgentEvent::ToolStarted {
-            step: self.step,
-            call_id: call.id.clone(),
-            tool: tool.canonical.clone(),
-            arguments: Value::Object(arguments.clone()),
-        });
+        self.started(call, &tool.canonical, Value::Object(arguments.clone()));
         let output = self.tools.call(tool, arguments.clone(), self.cancel).await;
         let answer = self.answer_of(tool, arguments, &output);
-        let (content, whole) = self.shown(&output);
-        let whole = whole.or_else(|| self.sink.keep_file(output.whole.as_ref()?));
+        let shown = self.shown(planned.number, &output);
+        let whole = shown.whole.or_else(|| self.sink.keep_file(output.whole.as_ref()?));
         self.sink.emit(AgentEvent::ToolResult {
             step: self.step,
             call_id: call.id.clone(),
             tool: tool.canonical.clone(),
-            content: content.clone(),
+            content: shown.content.clone(),
             is_error: output.is_error,
             structured: output.structured,
             whole,
             duration_ms: millis(output.duration),
         });
-        Answered { call_id: call.id.clone(), content, answer, duration: output.duration }
+        let result = planned.result(shown.content, Some(shown.text));
+        Answered { result, answer, duration: output.duration }
     }
 
-    fn refuse(&self, call: &ToolCall, tool: &str, reason: &str) -> Answered {
-        let content = vec![Part::Text { text: format!("error: {reason}") }];
-        self.sink.emit(AgentEvent::ToolResult {
+    fn recall(&self, planned: &Planned<'_>, arguments: &Value) -> Answered {
+        self.started(planned.call, recall::CANONICAL, arguments.clone());
+        match recall::answer(arguments, self.archive) {
+            Ok(text) => self.own_result(planned, recall::CANONICAL, text, false),
+            Err(reason) => self.own_result(planned, recall::CANONICAL, format!("error: {reason}"), true),
+        }
+    }
+
+    fn refuse(&self, planned: &Planned<'_>, tool: &str, reason: &str) -> Answered {
+        self.own_result(planned, tool, format!("error: {reason}"), true)
+    }
+
+    fn started(&self, call: &ToolCall, tool: &str, arguments: Value) {
+        self.sink.emit(AgentEvent::ToolStarted {
             step: self.step,
             call_id: call.id.clone(),
             tool: tool.to_owned(),
+            arguments,
+        });
+    }
+
+    /// A result that no server gave.
+    fn own_result(&self, planned: &Planned<'_>, tool: &str, text: String, is_error: bool) -> Answered {
+        let content = vec![Part::Text { text }];
+        self.sink.emit(AgentEvent::ToolResult {
+            step: self.step,
+            call_id: planned.call.id.clone(),
+            tool: tool.to_owned(),
             content: content.clone(),
-            is_error: true,
+            is_error,
             structured: None,
             whole: None,
             duration_ms: 0,
         });
-        Answered { call_id: call.id.clone(), content, answer: None, duration: Duration::ZERO }
+        Answered { result: planned.result(content, None), answer: None, duration: Duration::ZERO }
     }
 
     /// A non-empty answer of a successful call of the answer tool: what the tool made of it, else what was sent.
@@ -142,7 +191,7 @@ impl Turn<'_> {
     }
 
     /// The output as the model gets it, and where the whole is kept when that is not all of it.
-    fn shown(&self, output: &ToolOutput) -> (Vec<Part>, Option<String>) {
+    fn shown(&self, number: u32, output: &ToolOutput) -> Shown {
         let mut texts = Vec::new();
         let mut images = Vec::new();
         for part in &output.content {
@@ -163,7 +212,8 @@ impl Turn<'_> {
             limit if text.len() <= limit + SLACK_BYTES => text.len(),
             limit => limit,
         };
-        let bounded = bound(&text, limit_bytes, None);
+        let way_back = format!("`{}`, under call {number}", self.recall_name);
+        let bounded = bound(&text, limit_bytes, Some(&way_back));
         let whole = if bounded.dropped_bytes > 0 { self.sink.keep(&text) } else { None };
         let mut content = Vec::with_capacity(1 + images.len());
         if !bounded.text.is_empty() || images.is_empty() {
@@ -171,17 +221,29 @@ impl Turn<'_> {
             content.push(Part::Text { text });
         }
         content.extend(images);
-        (content, whole)
+        Shown { content, text, whole }
     }
 }
 
+/// The output of a call on its way to the model.
+struct Shown {
+    content: Vec<Part>,
+    /// All text of it.
+    text: String,
+    /// The artefact that holds that text, when the model gets less.
+    whole: Option<String>,
+}
+
 struct Planned<'a> {
+    number: u32,
     call: &'a ToolCall,
     step: Step<'a>,
 }
 
 enum Step<'a> {
     Call(&'a OfferedTool, Map<String, Value>),
+    /// Answered by the loop out of what it kept.
+    Recall(Value),
     /// Answered without a call, with words for the model.
     Refuse(String),
 }
@@ -190,11 +252,20 @@ impl Planned<'_> {
     fn side_by_side(&self) -> bool {
         matches!(&self.step, Step::Call(tool, _) if tool.side_by_side)
     }
+
+    fn result(&self, content: Vec<Part>, text: Option<String>) -> CallResult {
+        CallResult {
+            call_id: self.call.id.clone(),
+            content,
+            number: self.number,
+            label: format!("{} {}", self.call.name, self.call.arguments),
+            text,
+        }
+    }
 }
 
 struct Answered {
-    call_id: String,
-    content: Vec<Part>,
+    result: CallResult,
     answer: Option<Submitted>,
     duration: Duration,
 }

@@ -116,8 +116,12 @@ impl Check<'_> {
             self.value(&["model", "context_window"], "must be at least 1");
         }
         if let Some(price) = model.price {
-            let prices =
-                [("input", Some(price.input)), ("cached", price.cached), ("output", Some(price.output))];
+            let prices = [
+                ("input", Some(price.input)),
+                ("cached", price.cached),
+                ("output", Some(price.output)),
+                ("reasoning", price.reasoning),
+            ];
             for (name, price) in prices {
                 if price.is_some_and(|price| !price.is_finite() || price < 0.0) {
                     self.value(&["model", "price", name], "must not be negative");

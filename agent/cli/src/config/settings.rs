@@ -226,6 +226,9 @@ pub struct PriceConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<f64>,
     pub output: f64,
+    /// Output tokens that the model spent on thinking; as dear as `output` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<f64>,
 }
 
 /// A program that `gaia` starts before the run and ends with it. It prints one JSON line with its `base_url`
