@@ -10,6 +10,7 @@ mod llama;
 mod login;
 mod loop_limits;
 mod loop_rules;
+mod plugged;
 mod real_model;
 mod runs;
 mod secrets;
