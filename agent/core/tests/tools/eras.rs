@@ -107,9 +107,10 @@ async fn a_server_that_dies_while_it_lists() {
     assert!(error.contains("exited with code 5 before it was ready"), "{error}");
 }
 
-/// Three kinds of flood: lines that are noise, messages of the protocol, and one line without an end.
+/// Four kinds of flood: lines that are noise at first sight, lines that begin as messages do (which cost most to
+/// tell from one), messages of the protocol, and one line without an end.
 async fn a_flood_does_not_stretch_the_start() {
-    for mode in ["flood", "flood-messages", "flood-line"] {
+    for mode in ["flood", "flood-braces", "flood-messages", "flood-line"] {
         let mut spec = peer("x", &[mode]);
         spec.startup_timeout = Duration::from_secs(3);
         let notices = Notices::default();

@@ -26,6 +26,7 @@ pub(crate) fn serve(arguments: &[String]) -> ExitCode {
             return serve(&arguments[2..]);
         }
         "flood" => return flood("x\n"),
+        "flood-braces" => return flood("{\n"),
         "flood-messages" => {
             return flood(
                 "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"busy\"}}\n",
