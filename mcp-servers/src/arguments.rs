@@ -18,6 +18,12 @@ pub struct Arguments(JsonObject);
 #[error("{0}")]
 pub struct ArgumentError(String);
 
+impl ArgumentError {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
 impl Arguments {
     /// Refuses names that are not in `known`: a misspelt option must not be dropped in silence.
     pub fn new(arguments: JsonObject, known: &[&str]) -> Result<Self, ArgumentError> {
@@ -43,6 +49,16 @@ impl Arguments {
                 "`{name}` must be a string, not the number {number}; send \"{number}\" in quotes"
             ))),
             Some(other) => Err(wrong_type(name, "a string", other)),
+        }
+    }
+
+    /// One of `choices`.
+    pub fn choice(&self, name: &str, choices: &[&str]) -> Result<Option<String>, ArgumentError> {
+        match self.text(name)? {
+            Some(text) if !choices.contains(&text.as_str()) => {
+                Err(ArgumentError(format!("`{name}` must be one of {}, not `{text}`", choices.join(", "))))
+            }
+            text => Ok(text),
         }
     }
 
@@ -88,6 +104,22 @@ impl Arguments {
                 None => Err(ArgumentError(format!("`{name}` must be {expected}, not {number}"))),
             },
             other => Err(wrong_type(name, &expected, other)),
+        }
+    }
+
+    /// A number within `range`.
+    pub fn number(&self, name: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, ArgumentError> {
+        match self.present(name) {
+            None => Ok(None),
+            Some(Value::Number(number)) => match number.as_f64().filter(|number| range.contains(number)) {
+                Some(number) => Ok(Some(number)),
+                None => Err(ArgumentError(format!(
+                    "`{name}` must be a number from {} to {}, not {number}",
+                    range.start(),
+                    range.end()
+                ))),
+            },
+            Some(other) => Err(wrong_type(name, "a number", other)),
         }
     }
 

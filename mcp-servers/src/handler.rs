@@ -1,21 +1,29 @@
 //! Between rmcp and a [`Toolset`]: answers both eras of the protocol, turns a panic into an error, sends
 //! progress, and finds out who calls.
 
+// Logging is deprecated in 2026-07-28, and it is how hosts of either era learn what a server did.
+#![allow(deprecated)]
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestParams, GetPromptResponse,
+    GetPromptResult, Implementation, JsonObject, ListPromptsResult, ListToolsResult, LoggingLevel,
+    LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam, Prompt,
+    PromptMessage, PromptsCapability, Role, ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::toolset::{Address, Bearer, Call, Caller, Heartbeat, SessionId, Status, Toolset, failure};
+use crate::toolset::{
+    Address, Bearer, Call, Caller, Heartbeat, Log, LogLevel, LogLine, Logging, SessionId, Status, Toolset,
+    failure,
+};
 
 /// Time between progress notifications: well below the 60 s after which clients give up (the TypeScript SDK's
 /// default), and rare enough to cost nothing.
@@ -25,6 +33,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Handler<T: Toolset> {
     toolset: Arc<T>,
     origin: Origin,
+    /// Of the older protocol: what its client last asked for, as a number that grows with severity.
+    least_severity: AtomicU8,
 }
 
 enum Origin {
@@ -36,13 +46,13 @@ static NEXT_SESSION: AtomicU64 = AtomicU64::new(1);
 
 impl<T: Toolset> Handler<T> {
     pub fn for_process(toolset: Arc<T>) -> Self {
-        Self { toolset, origin: Origin::Process }
+        Self { toolset, origin: Origin::Process, least_severity: AtomicU8::default() }
     }
 
     /// rmcp makes one for each session, and for each request of a client without sessions.
     pub fn for_http(toolset: Arc<T>) -> Self {
         let session = SessionId(NEXT_SESSION.fetch_add(1, Ordering::Relaxed));
-        Self { toolset, origin: Origin::Http(session) }
+        Self { toolset, origin: Origin::Http(session), least_severity: AtomicU8::default() }
     }
 
     fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
@@ -73,7 +83,14 @@ impl<T: Toolset> Drop for Handler<T> {
 impl<T: Toolset> ServerHandler for Handler<T> {
     fn get_info(&self) -> ServerConfig {
         let identity = self.toolset.identity();
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        if self.toolset.logging() == Logging::ToClient {
+            capabilities.logging = Some(JsonObject::new());
+        }
+        if !self.toolset.prompts().is_empty() {
+            capabilities.prompts = Some(PromptsCapability::default());
+        }
+        let mut info = ServerConfig::new(capabilities);
         info.server_info =
             Implementation::new(identity.name, env!("CARGO_PKG_VERSION")).with_title(identity.title);
         info.with_instructions(identity.instructions)
@@ -102,26 +119,142 @@ impl<T: Toolset> ServerHandler for Handler<T> {
             let text = format!("unknown tool `{name}`; this server has: {}", known.join(", "));
             return Err(ErrorData::invalid_params(text, None));
         }
+        let arguments = request.arguments.unwrap_or_default();
+        let result = self.work(&context, |call| self.toolset.call(name, arguments, call)).await;
+        Ok(result.unwrap_or_else(|| crashed(name)).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(self.toolset.prompts().to_vec()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let name = request.name.as_str();
+        let prompt = self.toolset.prompts().iter().find(|prompt| prompt.name == name);
+        let prompt =
+            prompt.ok_or_else(|| ErrorData::invalid_params(format!("Unknown prompt: {name}"), None))?;
+        let arguments = request.arguments.unwrap_or_default();
+        if let Some(missing) = missing_argument(prompt, &arguments) {
+            return Err(ErrorData::invalid_params(format!("`{missing}` is required"), None));
+        }
+        let text = self.work(&context, |call| self.toolset.prompt(name, arguments, call)).await;
+        let text = text.ok_or_else(|| {
+            ErrorData::internal_error(format!("internal error: the prompt `{name}` crashed"), None)
+        })?;
+        let mut result = GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]);
+        result.description = prompt.description.clone();
+        Ok(result.into())
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.toolset.logging() == Logging::Silent {
+            return Err(ErrorData::method_not_found::<rmcp::model::SetLevelRequestMethod>());
+        }
+        self.least_severity.store(severity(request.level), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl<T: Toolset> Handler<T> {
+    /// Runs what a request asks for, with progress and log messages beside it. `None` when it panicked.
+    async fn work<R, F: Future<Output = R>>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        start: impl FnOnce(Call) -> F,
+    ) -> Option<R> {
         let status = Status::default();
         let heartbeat = match context.meta.get_progress_token() {
             Some(_) => Heartbeat::Sent,
             None => Heartbeat::Silent,
         };
+        let (log, mut lines) = match self.log_threshold(context) {
+            Some(_) => Log::channel(),
+            None => (Log::default(), tokio::sync::mpsc::unbounded_channel().1),
+        };
         let call = Call {
-            caller: self.caller(&context),
+            caller: self.caller(context),
             cancel: context.ct.clone(),
             status: status.clone(),
             heartbeat,
+            log,
         };
-        let arguments = request.arguments.unwrap_or_default();
-        let work = AssertUnwindSafe(self.toolset.call(name, arguments, call)).catch_unwind();
-        let result = tokio::select! {
-            biased;
-            result = work => result,
-            never = send_progress(&context, &status) => match never {},
+        // Also what panics before its first await.
+        let work = AssertUnwindSafe(async move { start(call).await }).catch_unwind();
+        let mut work = std::pin::pin!(work);
+        let mut progress = std::pin::pin!(send_progress(context, &status));
+        let result = loop {
+            tokio::select! {
+                biased;
+                Some(line) = lines.recv() => self.send_log(context, line).await,
+                result = &mut work => break result,
+                never = &mut progress => match never {},
+            }
         };
-        Ok(result.unwrap_or_else(|_panic| crashed(name)).into())
+        // What was written last; a client that reads in order has all lines before the result.
+        while let Ok(line) = lines.try_recv() {
+            self.send_log(context, line).await;
+        }
+        result.ok()
     }
+
+    /// The least severity that the client wants to hear of. Clients of 2026-07-28 ask for it in each request.
+    fn log_threshold(&self, context: &RequestContext<RoleServer>) -> Option<u8> {
+        if self.toolset.logging() == Logging::Silent {
+            return None;
+        }
+        if context.meta.protocol_version().is_some() {
+            return context.meta.log_level().map(severity);
+        }
+        Some(self.least_severity.load(Ordering::Relaxed))
+    }
+
+    async fn send_log(&self, context: &RequestContext<RoleServer>, line: LogLine) {
+        let level = match line.level {
+            LogLevel::Info => LoggingLevel::Info,
+            LogLevel::Warning => LoggingLevel::Warning,
+        };
+        if self.log_threshold(context).is_none_or(|least| severity(level) < least) {
+            return;
+        }
+        let message =
+            LoggingMessageNotificationParam::new(level, line.data).with_logger(self.toolset.identity().name);
+        if let Err(error) = context.peer.notify_logging_message(message).await {
+            tracing::debug!(%error, "a log message was not sent");
+        }
+    }
+}
+
+/// Zero is the least severe.
+fn severity(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}
+
+fn missing_argument<'a>(prompt: &'a Prompt, given: &JsonObject) -> Option<&'a str> {
+    let declared = prompt.arguments.as_deref().unwrap_or_default();
+    let missing =
+        declared.iter().find(|known| known.required == Some(true) && !given.contains_key(&known.name));
+    missing.map(|known| known.name.as_str())
 }
 
 /// The panic's text went to stderr through the panic hook; the model gets what it can act on.

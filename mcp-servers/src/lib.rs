@@ -2,8 +2,11 @@
 
 pub mod arguments;
 pub mod bash;
+pub mod fetch;
 pub mod handler;
 pub mod schema;
+pub mod search;
 pub mod serve;
 pub mod submit;
 pub mod toolset;
+pub mod web;

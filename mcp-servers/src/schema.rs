@@ -21,9 +21,18 @@ pub struct Property {
 pub enum Kind {
     Boolean,
     Integer,
+    /// From the first to the second number, both included; `u64::MAX` is no bound.
+    IntegerFrom(u64, u64),
+    Number,
     Text,
+    /// A string that is not empty.
+    Address,
+    /// One of these strings.
+    Choice(&'static [&'static str]),
     /// Of strings.
     List,
+    /// Of some of these strings.
+    Choices(&'static [&'static str]),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +66,21 @@ impl Property {
         match self.kind {
             Kind::Boolean => json!({ "type": "boolean", "description": description }),
             Kind::Integer => json!({ "type": "integer", "description": description }),
+            Kind::IntegerFrom(least, u64::MAX) => {
+                json!({ "type": "integer", "minimum": least, "description": description })
+            }
+            Kind::IntegerFrom(least, most) => {
+                json!({ "type": "integer", "minimum": least, "maximum": most, "description": description })
+            }
+            Kind::Number => json!({ "type": "number", "description": description }),
             Kind::Text => json!({ "type": "string", "description": description }),
+            Kind::Address => json!({ "type": "string", "minLength": 1, "description": description }),
+            Kind::Choice(choices) => json!({ "type": "string", "enum": choices, "description": description }),
+            Kind::Choices(choices) => json!({
+                "type": "array",
+                "items": { "type": "string", "enum": choices },
+                "description": description,
+            }),
             Kind::List => {
                 json!({ "type": "array", "items": { "type": "string" }, "description": description })
             }

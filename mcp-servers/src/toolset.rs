@@ -4,8 +4,9 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Prompt, Tool};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// The tools of one server. One value serves every client of the process; what belongs to one client is found
@@ -23,6 +24,26 @@ pub trait Toolset: Send + Sync + 'static {
         arguments: JsonObject,
         call: Call,
     ) -> impl Future<Output = CallToolResult> + Send;
+
+    /// Prompts for people, in a stable order. A server without any does not speak of prompts at all.
+    fn prompts(&self) -> &[Prompt] {
+        &[]
+    }
+
+    /// The text of a prompt that [`Toolset::prompts`] lists. All arguments that it declares as required are there.
+    fn prompt(
+        &self,
+        _name: &str,
+        _arguments: JsonObject,
+        _call: Call,
+    ) -> impl Future<Output = String> + Send {
+        std::future::ready(String::new())
+    }
+
+    /// Whether calls write to [`Call::log`].
+    fn logging(&self) -> Logging {
+        Logging::Silent
+    }
 
     /// Whether `/sandbox/<id>/mcp` is served beside `/mcp`.
     fn addressing(&self) -> Addressing {
@@ -53,6 +74,14 @@ pub struct Identity {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logging {
+    /// Clients are sent no log messages.
+    Silent,
+    /// Clients are sent what [`Call::log`] is given.
+    ToClient,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addressing {
     /// One endpoint, `/mcp`.
     Shared,
@@ -74,6 +103,39 @@ pub struct Call {
     pub cancel: CancellationToken,
     pub status: Status,
     pub heartbeat: Heartbeat,
+    pub log: Log,
+}
+
+/// Lines for the client's log, sent before the result of the call.
+#[derive(Debug, Clone, Default)]
+pub struct Log(Option<mpsc::UnboundedSender<LogLine>>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogLine {
+    pub level: LogLevel,
+    pub data: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Info,
+    Warning,
+}
+
+impl Log {
+    /// One whose lines the receiver gets. [`Log::default`] drops them.
+    pub fn channel() -> (Self, mpsc::UnboundedReceiver<LogLine>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(Some(sender)), receiver)
+    }
+
+    /// Must hold no secret: the line is kept in trajectories.
+    pub fn write(&self, level: LogLevel, data: Value) {
+        if let Some(sender) = &self.0 {
+            // Nobody takes it only when the call is over.
+            drop(sender.send(LogLine { level, data }));
+        }
+    }
 }
 
 /// Whether the client hears of a call before its end. One that does not gives up after a minute (the TypeScript SDK's

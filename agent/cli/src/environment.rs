@@ -47,6 +47,8 @@ pub const RUN_ID: &str = "GAIA_RUN_ID";
 pub const SAMPLE_ID: &str = "GAIA_SAMPLE_ID";
 /// See [`RUN_ID`]: a folder that holds only this sample's own attachment.
 pub const FILES_DIR: &str = "GAIA_FILES_DIR";
+/// See [`RUN_ID`]: the question, by which our web servers know a page that holds a copy of it.
+pub const QUESTION: &str = "GAIA_QUESTION";
 
 /// A snapshot of environment variables. Names and values that are not UTF-8 are left out.
 #[derive(Clone, Default)]

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Secrets;
 use crate::dataset::{Sample, stage_attachment};
-use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
+use crate::environment::{FILES_DIR, QUESTION, RUN_ID, SAMPLE_ID};
 use crate::progress::{Progress, SampleProgress};
 use crate::scoring::score_answer;
 use crate::store::{EventLog, RunDirectory, SampleKey, SampleResult, SampleTiming, StoreError};
@@ -25,6 +25,9 @@ use crate::store::{EventLog, RunDirectory, SampleKey, SampleResult, SampleTiming
 /// Further attempts, with fresh servers, of a sample that a failing server ended. One: what fails twice in a row is no
 /// accident, and restarts within the sample come before this.
 const SAMPLE_RETRIES: u32 = 1;
+
+/// Of a question, what servers are told.
+const MAX_QUESTION_CHARS: usize = 16_000;
 
 /// Where the agent's tools find the attachment.
 const SANDBOX_FILES: &str = "/shared_files";
@@ -136,6 +139,7 @@ async fn attempt(
         (RUN_ID.to_owned(), context.run_id.clone()),
         (SAMPLE_ID.to_owned(), sample.task_id.clone()),
         (FILES_DIR.to_owned(), staged.files.to_string_lossy().into_owned()),
+        (QUESTION.to_owned(), for_variable(&sample.question)),
     ]);
     let task = Task {
         id: sample.task_id.clone(),
@@ -171,6 +175,11 @@ async fn attempt(
     let timing = timing(started.elapsed(), opened + closed, outcome.timing);
     staged.remove();
     (outcome, timing)
+}
+
+/// A variable cannot hold a zero byte, nor more than the system allows for one; a question is far shorter.
+fn for_variable(question: &str) -> String {
+    question.chars().filter(|character| *character != '\0').take(MAX_QUESTION_CHARS).collect()
 }
 
 fn timing(wall: Duration, sandbox: Duration, task: Timing) -> SampleTiming {

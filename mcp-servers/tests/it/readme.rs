@@ -219,3 +219,28 @@ async fn the_default_image_needs_no_flag() {
         stderr.contains("failed to find image `python:3.11`") && stderr.contains("docker pull python:3.11");
     assert!(code == Some(0) || (code == Some(4) && absent), "{code:?}: {stderr}");
 }
+
+#[test]
+fn every_flag_of_the_web_servers_is_documented() {
+    const WEB: &str = include_str!("../../WEB.md");
+    let (fetch, search) = WEB.split_once("\n## gaia-mcp-search\n").unwrap();
+    let shared = WEB.split_once("\n## An honest score\n").unwrap().1;
+    for (command, text) in [
+        (gaia_mcp_servers::fetch::FetchArgs::command(), fetch),
+        (gaia_mcp_servers::search::SearchArgs::command(), search),
+    ] {
+        for argument in command.get_arguments() {
+            let Some(long) = argument.get_long() else { continue };
+            let is_there = |text: &str| text.contains(&format!("`--{long}"));
+            assert!(is_there(text) || is_there(shared) || is_there(README), "--{long} is not documented");
+            let default = argument.get_default_values().first().and_then(|value| value.to_str());
+            if let Some(default) = default.filter(|default| !matches!(*default, "true" | "false"))
+                && is_there(text)
+            {
+                let row = text.lines().find(|line| line.starts_with(&format!("| `--{long} "))).unwrap();
+                let cell = row.split('|').nth(2).unwrap().trim().trim_matches('`');
+                assert_eq!(cell, default, "--{long}");
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ use rmcp::model::Tool;
 use serde_json::Value;
 
 use crate::support::{BASH, Era, PATIENCE, SUBMIT, image, stdio};
+use crate::web_support::{FETCH, SEARCH, Web};
 
 /// Keywords that some provider refuses or misreads.
 const REFUSED: [&str; 15] = [
@@ -65,7 +66,13 @@ fn lint_tool(tool: &Tool) {
     let input = ("input", &tool.input_schema);
     let output = tool.output_schema.as_ref().map(|schema| ("output", schema));
     // Where structured content is declared, hosts show a model nothing else: a picture must not have any.
-    assert_eq!(output.is_none(), name == "view_image", "{name}: output schema");
+    // And those of the reference servers have none.
+    let without = ["view_image", "fetch", "archive"];
+    assert_eq!(
+        output.is_none(),
+        without.contains(&&**name) || name.starts_with("brave_"),
+        "{name}: output schema"
+    );
     for (part, schema) in [input].into_iter().chain(output) {
         assert_eq!(schema["type"], "object", "{name} {part}");
         lint(&format!("{name} {part}"), &Value::Object((**schema).clone()));
@@ -122,6 +129,16 @@ async fn bash_has_flat_schemas() {
     client.close().await;
     // Its container may just be starting: killed now, the server could not remove it.
     server.wait(PATIENCE).await;
+}
+
+#[tokio::test]
+async fn fetch_and_search_have_flat_schemas() {
+    for (program, args, count) in [(FETCH, &[][..], 4), (SEARCH, &[], 8), (SEARCH, &["--legacy"], 2)] {
+        let web = Web::start(program, args, &[("BRAVE_API_KEY", "k")]).await;
+        let tools = web.client.tools().await;
+        assert_eq!(tools.len(), count);
+        tools.iter().for_each(lint_tool);
+    }
 }
 
 #[test]

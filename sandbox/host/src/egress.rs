@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-pub use address::{AddressRange, AddressRangeError};
+pub use address::{AddressRange, AddressRangeError, why_refused};
 pub use dial::{Connect, Resolve, SystemResolver, TcpConnector};
 use host_rule::Host;
 pub use host_rule::{HostRule, HostRuleError};
@@ -171,7 +171,7 @@ impl Egress {
     }
 
     fn check_address(&self, address: IpAddr) -> Result<(), String> {
-        address::why_refused(address, &self.options.allow_private)
+        why_refused(address, &self.options.allow_private)
             .map_or(Ok(()), |what| Err(format!("{} is {what}", address.to_canonical())))
     }
 

@@ -33,7 +33,7 @@ pub use command::{
 };
 pub use egress::{
     AddressRange, AddressRangeError, Connect, EgressOptions, HostRule, HostRuleError, Resolve,
-    SystemResolver, TcpConnector, UpstreamProxies, UpstreamProxy, UpstreamProxyError,
+    SystemResolver, TcpConnector, UpstreamProxies, UpstreamProxy, UpstreamProxyError, why_refused,
 };
 pub use engine::{Engine, ImageInfo, LabelFilter, PullProgress, Reaped, SandboxContainer};
 pub use error::{EngineError, FileProblem, SandboxError};

@@ -34,6 +34,12 @@ pub(crate) fn answer(request: &Value) -> Option<String> {
     answers.by_ref().filter(|answer| !answer.is_empty()).last()
 }
 
+/// All tool outputs, one after the other.
+pub(crate) fn outputs(request: &Value) -> String {
+    let outputs = messages(request).filter(|message| message["role"] == "tool").map(text);
+    outputs.collect::<Vec<_>>().join("\n")
+}
+
 /// Turns of the script that were said: read from our own call ids, and counted where there are none, so that a
 /// conversation whose middle was summarised still has its place.
 pub(crate) fn step(request: &Value) -> usize {

@@ -4,6 +4,8 @@ use super::conversation::{self, BROKEN_CALL, GOOD_CALL};
 use super::dice::Dice;
 use super::script::{TaskScript, Tokens, Turn};
 
+const BETWEEN: &str = "${between:";
+
 /// Said instead of a turn whose `${answer}` no tool has printed.
 pub(crate) const NO_ANSWER: &str = "I could not find the answer.";
 /// Said to a question that is in no script.
@@ -50,6 +52,7 @@ pub(crate) fn compose(
     let filler = Filler {
         file: conversation::file(&conversation::question(request)),
         answer: conversation::answer(request),
+        outputs: conversation::outputs(request),
     };
     let filled = if offers_tools {
         turn.map_or_else(|| Some(plain(NO_MORE_TURNS)), |turn| filler.turn(turn))
@@ -138,10 +141,11 @@ fn tool_name(request: &Value, wanted: &str) -> String {
     found.map_or(wanted, |name| name).to_owned()
 }
 
-/// Fills in `${file}` and `${answer}`. `None` where the answer is wanted and no tool has printed it.
+/// Fills in `${file}`, `${answer}` and `${between:ONE…OTHER}`. `None` where something is wanted that no tool has printed.
 struct Filler {
     file: Option<String>,
     answer: Option<String>,
+    outputs: String,
 }
 
 impl Filler {
@@ -169,10 +173,23 @@ impl Filler {
     fn text(&self, text: &str) -> Option<String> {
         // A path that does not exist: the tool then says so, as it would to a model that guessed.
         let text = text.replace("${file}", self.file.as_deref().unwrap_or("/shared_files/no-attachment"));
+        let text = self.between(text)?;
         match &self.answer {
             Some(answer) => Some(text.replace("${answer}", answer)),
             None => (!text.contains("${answer}")).then_some(text),
         }
+    }
+}
+
+impl Filler {
+    /// What tools have printed last between two texts.
+    fn between(&self, text: String) -> Option<String> {
+        let Some(start) = text.find(BETWEEN) else { return Some(text) };
+        let end = start + text[start..].find('}')?;
+        let (before, after) = text[start + BETWEEN.len()..end].split_once('…')?;
+        let (_, rest) = self.outputs.rsplit_once(before)?;
+        let found = rest.split(after).next()?.trim();
+        self.between(format!("{}{found}{}", &text[..start], &text[end + 1..]))
     }
 }
 

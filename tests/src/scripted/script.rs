@@ -15,8 +15,9 @@ pub struct Script {
 /// The replies to one task, in order.
 ///
 /// Texts and arguments may hold `${file}` (the attachment's path as the question names it) and `${answer}` (what
-/// follows the last line `ANSWER: ` in the tool outputs of the conversation). A turn whose `${answer}` is not to be
-/// found says so instead, without calls: no answer is ever made up.
+/// follows the last line `ANSWER: ` in the tool outputs of the conversation), and `${between:ONE…OTHER}` (what the
+/// tools have printed last between two texts). A turn whose answer is not to be found says so instead, without calls:
+/// no answer is ever made up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskScript {

@@ -6,7 +6,7 @@ use super::layers::Layers;
 use super::problem::{Place, Problem, did_you_mean};
 use super::settings::{AgentConfig, Api, Config, ModelConfig};
 use super::{Purpose, ServerConfig, TransportConfig};
-use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
+use crate::environment::{FILES_DIR, QUESTION, RUN_ID, SAMPLE_ID};
 
 /// Finds everything at once, so that one edit can mend it.
 pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<Problem> {
@@ -251,7 +251,7 @@ impl Check<'_> {
             if variable.is_empty() || variable.contains(['=', '\0']) {
                 let message = format!("`{}` is not the name of a variable", variable.escape_debug());
                 self.key(&["mcp_servers", name, "env", variable], message);
-            } else if [RUN_ID, SAMPLE_ID, FILES_DIR].contains(&variable.as_str()) {
+            } else if [RUN_ID, SAMPLE_ID, FILES_DIR, QUESTION].contains(&variable.as_str()) {
                 let message =
                     format!("`{variable}` is set by gaia for every sample and cannot be configured");
                 self.key(&["mcp_servers", name, "env", variable], message);

@@ -331,6 +331,7 @@ fn mistyped_variables(environment: &Environment) -> Vec<String> {
             environment::RUN_ID,
             environment::SAMPLE_ID,
             environment::FILES_DIR,
+            environment::QUESTION,
         ])
         .collect();
     environment

@@ -25,10 +25,15 @@ impl SampleDirectory {
         &self.path
     }
 
+    /// The trajectory, which is not there before the first attempt.
+    pub fn events_path(&self) -> PathBuf {
+        self.path.join(EVENTS_FILE)
+    }
+
     /// Opens the event log for one more attempt.
     pub fn start_attempt(&self, secrets: Arc<Secrets>) -> Result<EventLog, StoreError> {
         fs::create_dir_all(&self.path)?;
-        Ok(EventLog::open(&self.path.join(EVENTS_FILE), self.path.join(ARTEFACTS_FOLDER), secrets)?)
+        Ok(EventLog::open(&self.events_path(), self.path.join(ARTEFACTS_FOLDER), secrets)?)
     }
 
     /// Commits the outcome. After this the sample is never run again.

@@ -105,7 +105,7 @@ const METADATA_V6: AddressRange = AddressRange::v6([0xfd00, 0xec2, 0, 0, 0, 0, 0
 const NAT64: AddressRange = AddressRange::v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
 /// What an address is, when it is no public one and in none of the ranges that are allowed nevertheless.
-pub(crate) fn why_refused(address: IpAddr, allowed: &[AddressRange]) -> Option<&'static str> {
+pub fn why_refused(address: IpAddr, allowed: &[AddressRange]) -> Option<&'static str> {
     // ::ffff:a.b.c.d is that IPv4 address for the kernel, too.
     let address = address.to_canonical();
     if allowed.iter().any(|range| range.contains(address)) {
