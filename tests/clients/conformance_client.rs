@@ -27,16 +27,6 @@ const REQUEST_STATE: [&str; 3] = [
     "sep-2322-client-no-state-omitted",
     "sep-2322-client-request-state-echoed",
 ];
-/// The authorization server's metadata is to be found through the header of the refusal only.
-const METADATA_VAR3: [&str; 6] = [
-    "authorization-request",
-    "authorization-server-metadata",
-    "client-registration",
-    "resource-parameter-in-authorization",
-    "resource-parameter-in-token",
-    "token-request",
-];
-
 /// What a revision requires of a client, and what was added to it since.
 async fn scenarios(revision: &str) -> Vec<String> {
     let output = node(SUITE).args(["list", "--client", "--requirements", revision]).output().await.unwrap();
@@ -84,7 +74,6 @@ async fn check(revision: &str, expected: usize) {
         let may_fail: &[&str] = match name.as_str() {
             "elicitation-sep1034-client-defaults" => &ELICITATION,
             "sep-2322-client-request-state" => &REQUEST_STATE,
-            "auth/metadata-var3" => &METADATA_VAR3,
             "auth/scope-step-up" if revision == "2025-11-25" => &["scope-step-up-escalation"],
             "auth/scope-step-up" => &["scope-step-up-escalation", "sep-2350-scope-union-on-reauth"],
             "auth/authorization-server-migration" => &["sep-2352-reregister-on-as-change"],

@@ -148,7 +148,11 @@ impl Flow<'_> {
     ) -> Result<AuthorizationSession, LoginError> {
         let mut manager = AuthorizationManager::new(url.clone()).await.map_err(|error| self.error(&error))?;
         manager.set_credential_store(store.entry(url, &Redactor::default()));
-        let resolved = manager.resolve_metadata().await.map_err(|error| self.error(&error))?;
+        let challenge = self.challenge(url).await;
+        let resolved = manager
+            .resolve_metadata_from_challenge(challenge.as_deref())
+            .await
+            .map_err(|error| self.error(&error))?;
         if resolved.source == AuthorizationMetadataSource::LegacyEndpointFallback {
             return Err(LoginError::NotOffered(self.text(
                 "it publishes no authorization server; if it wants a token, set `bearer_token_env_var` or `headers`",
@@ -157,6 +161,9 @@ impl Flow<'_> {
         manager.set_metadata(resolved.metadata);
         let mut request =
             AuthorizationRequest::new(redirect).with_client_name("gaia").with_initial_scope_selection();
+        if let Some(challenge) = challenge {
+            request = request.with_challenge(challenge);
+        }
         request.scopes = self.login.scopes.clone();
         if let Some(client) = &self.login.client {
             request = request.with_preregistered_client(&client.id);
@@ -165,6 +172,33 @@ impl Flow<'_> {
             }
         }
         AuthorizationSession::new(manager, request).await.map_err(|(_, error)| self.error(&error))
+    }
+
+    /// What the server says when it refuses a request without a token: where its metadata is, and which scopes it wants.
+    /// Not every server has them at the well-known addresses.
+    async fn challenge(&self, url: &reqwest::Url) -> Option<String> {
+        let request = serde_json::json!({
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": { "name": "gaia", "version": env!("CARGO_PKG_VERSION") },
+            },
+        });
+        let sent = reqwest::Client::new()
+            .post(url.clone())
+            .header(reqwest::header::ACCEPT, "application/json, text/event-stream")
+            .json(&request)
+            .send();
+        let response =
+            sent.await.ok().filter(|response| response.status() == reqwest::StatusCode::UNAUTHORIZED)?;
+        let values = response.headers().get_all(reqwest::header::WWW_AUTHENTICATE);
+        let mut values = values.iter().filter_map(|value| value.to_str().ok());
+        values
+            .find(|value| value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer")))
+            .map(str::to_owned)
     }
 
     fn text(&self, reason: &str) -> String {
