@@ -181,6 +181,7 @@ async fn on_every_layout_no_fact_is_lost_that_the_reference_server_keeps() {
     let (site, mut theirs, mut ours) = both().await;
     let (mut kept_by_theirs, mut kept_by_ours, mut all) = (0, 0, 0);
     let mut without_surroundings = 0;
+    let mut missed: Vec<String> = Vec::new();
     let layouts = layouts();
     assert!(layouts.len() >= 20);
     for (name, _, facts) in layouts {
@@ -191,6 +192,7 @@ async fn on_every_layout_no_fact_is_lost_that_the_reference_server_keeps() {
         for fact in &facts {
             let (in_theirs, in_ours) = (reference.contains(&bare(fact)), own.contains(&bare(fact)));
             assert!(in_ours || !in_theirs, "{name}: `{fact}` is lost:\n{shown}");
+            missed.extend((!in_ours).then(|| format!("{name}: {fact}")));
             kept_by_theirs += usize::from(in_theirs);
             kept_by_ours += usize::from(in_ours);
             all += 1;
@@ -198,7 +200,7 @@ async fn on_every_layout_no_fact_is_lost_that_the_reference_server_keeps() {
         without_surroundings += usize::from(!shown.contains("Footer link 7"));
     }
     println!("facts: {all}, kept by mcp-server-fetch: {kept_by_theirs}, by gaia-mcp-fetch: {kept_by_ours}");
-    assert_eq!(kept_by_ours, all);
+    assert_eq!(kept_by_ours, all, "{missed:?}");
     // A page with next to no content is shown whole, with its menus.
     assert!(without_surroundings >= 18, "{without_surroundings}");
 }
