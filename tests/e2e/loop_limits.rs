@@ -170,3 +170,42 @@ async fn a_cancelled_task_ends_at_once_with_an_outcome() {
     tools.close().await;
     model.close().await;
 }
+
+#[tokio::test]
+async fn the_model_is_told_when_little_is_left_and_each_reply_says_what_it_cost() {
+    let price =
+        gaia_agent::settings::Price { input: 1_000.0, cached: 0.0, output: 1_000.0, reasoning: 1_000.0 };
+    let mut settings = settings();
+    settings.budget = Budget { cost_usd: Some(10.0), price: Some(price), ..Budget::default() };
+    let worked = work(looping("FINAL ANSWER: blue"), &[submit_server()], &settings).await;
+    let told: Vec<&str> =
+        worked.prompts().into_iter().filter(|text| text.starts_with("Little is left")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("2.00 of 10.00 US dollars") && told[0].contains("`submit`"), "{told:?}");
+    let costs: Vec<Option<f64>> = worked
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::ModelReply { cost_usd, .. } => Some(*cost_usd),
+            _ => None,
+        })
+        .collect();
+    // The last call has a bill of its own.
+    assert_eq!(costs[..10], [Some(1.0); 10]);
+    assert!((costs.iter().flatten().sum::<f64>() - worked.outcome.cost_usd.unwrap()).abs() < 1e-9);
+    worked.close().await;
+}
+
+#[tokio::test]
+async fn a_budget_that_the_run_has_spent_ends_a_sample_with_its_answer() {
+    let mut settings = settings();
+    let shared = gaia_agent::SharedBudget::new(Some(10_000), None, 8_500, 0.0);
+    settings.run_budget = Some(Arc::new(shared));
+    let worked = work(looping("FINAL ANSWER: blue"), &[submit_server()], &settings).await;
+    assert_eq!(
+        (worked.outcome.stop, worked.outcome.steps, worked.answer()),
+        (StopReason::RunLimit, 3, Some("blue"))
+    );
+    assert!(worked.prompts().last().unwrap().starts_with("The budget of the whole run"));
+    worked.close().await;
+}

@@ -223,3 +223,34 @@ async fn what_cannot_get_better_is_not_tried_again() {
         worked.close().await;
     }
 }
+
+#[tokio::test]
+async fn arguments_with_one_meaning_are_repaired_and_reach_the_server() {
+    for arguments in
+        ["{\"answer\": \"blue\",}", "```json\n{\"answer\": \"blue\"}\n```", r#""{\"answer\": \"blue\"}""#]
+    {
+        let worked =
+            work(script([turn::raw_call("submit", arguments)]), &[submit_server()], &settings()).await;
+        assert_eq!(worked.outcome.steps, 1, "{arguments:?}: {:?}", worked.results());
+        assert_eq!(worked.answer(), Some("blue"));
+        worked.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_goes_in_circles_is_told() {
+    let turns = [
+        turn::bash("echo same"),
+        turn::bash("echo same"),
+        turn::bash("echo other"),
+        turn::bash("echo same"),
+        turn::submit("blue"),
+    ];
+    let worked = work(script(turns), &[bash_server(), submit_server()], &settings()).await;
+    let prompts = worked.prompts();
+    assert_eq!(prompts.len(), 1, "{prompts:?}");
+    assert!(prompts[0].contains("`bash`") && prompts[0].contains("3 times"), "{prompts:?}");
+    let told = worked.events.iter().position(|event| matches!(event, AgentEvent::Prompted { step: 4, .. }));
+    assert!(told.is_some());
+    worked.close().await;
+}

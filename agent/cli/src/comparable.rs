@@ -8,13 +8,14 @@ use crate::store::{RunRecord, Session};
 
 /// Keys that change how a run gets done and not what its answers are worth: where the model is reached and how
 /// patiently, how much may be spent, how many at a time. Everything else decides what the model sees or says.
-const FREE_KEYS: [&str; 18] = [
+const FREE_KEYS: [&str; 19] = [
     "run",
     "agent.budget",
     "agent.max_steps",
     "agent.sample_timeout",
     "model.api_key_env",
     "model.base_url",
+    "model.catalog",
     "model.idle_timeout",
     "model.max_retries",
     // Compared by the name it came to.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gaia_agent::model::ChatModel;
+use gaia_agent::model::catalog::{Catalog, Known};
 use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
 use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, StartError, ToolHost};
 use gaia_agent::{AgentSettings, Budget, settings::Price};
@@ -65,15 +66,16 @@ impl Ready {
                 loaded.servers.iter().filter(|server| server.scope == Scope::Sample).cloned().collect();
             let offer = try_servers(loaded, run_id, &sample_servers, &shared_servers, console).await?;
             let model = model_at(loaded, &base_url)?;
+            let known = known_model(loaded, &base_url)?;
             reach(&base_url).await?;
-            Ok((model, sample_servers, offer))
+            Ok((model, known, sample_servers, offer))
         }
         .await;
         match prepared {
-            Ok((model, sample_servers, offer)) => Ok(Self {
+            Ok((model, known, sample_servers, offer)) => Ok(Self {
                 model,
                 base_url,
-                settings: agent_settings(loaded, &offer.answer_tool),
+                settings: agent_settings(loaded, known, &offer.answer_tool),
                 sample_servers,
                 shared_servers,
                 tools: offer.tools,
@@ -202,7 +204,34 @@ async fn try_servers(
     }
 }
 
-fn agent_settings(loaded: &Loaded, answer_tool_name: &str) -> AgentSettings {
+/// What the catalogs say of the model: those that the config names first, then gaia's own.
+fn known_model(loaded: &Loaded, base_url: &str) -> CommandResult<Known> {
+    let model = &loaded.config.model;
+    let mut catalog =
+        Catalog::built_in().map_err(|error| anyhow::anyhow!("the built-in catalog: {error}"))?;
+    for file in model.catalog.iter().rev() {
+        let path = loaded.base.join(file);
+        let text = fs_err::read_to_string(&path).map_err(CommandError::usage)?;
+        catalog = catalog.with(&text).map_err(|error| {
+            let error = anyhow::anyhow!("`{}` is no catalog of models: {error}", path.display());
+            CommandError::usage(error)
+                .with_hint("`agent/core/src/model/catalog.toml` in the sources shows the form")
+        })?;
+    }
+    let known = catalog.find(model.name.as_deref().unwrap_or_default(), base_url);
+    let budgets = [("agent", loaded.config.agent.budget), ("run", loaded.config.run.budget)];
+    for (section, budget) in budgets {
+        if budget.cost_usd.is_some() && model.price.is_none() && known.price.is_none() {
+            return Err(CommandError::usage(anyhow::anyhow!(
+                "`{section}.budget.cost_usd` needs a price, and none of `model.catalog` fits this model and endpoint"
+            ))
+            .with_hint("set `[model.price]`"));
+        }
+    }
+    Ok(known)
+}
+
+fn agent_settings(loaded: &Loaded, known: Known, answer_tool_name: &str) -> AgentSettings {
     let agent = &loaded.config.agent;
     let model = &loaded.config.model;
     AgentSettings {
@@ -212,16 +241,19 @@ fn agent_settings(loaded: &Loaded, answer_tool_name: &str) -> AgentSettings {
         budget: Budget {
             tokens: agent.budget.tokens,
             cost_usd: agent.budget.cost_usd,
-            price: model.price.map(|price| Price {
-                input: price.input,
-                cached: price.cached.unwrap_or(price.input),
-                output: price.output,
-                reasoning: price.reasoning.unwrap_or(price.output),
-            }),
+            price: model
+                .price
+                .map(|price| Price {
+                    input: price.input,
+                    cached: price.cached.unwrap_or(price.input),
+                    output: price.output,
+                    reasoning: price.reasoning.unwrap_or(price.output),
+                })
+                .or(known.price),
         },
         run_budget: None,
         result_bytes: agent.result_bytes,
-        context_window_tokens: model.context_window,
+        context_window_tokens: model.context_window.or(known.window_tokens),
         accepted_media: model.accepts.clone(),
         system_prompt: system_prompt(answer_tool_name),
     }

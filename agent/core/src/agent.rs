@@ -139,6 +139,18 @@ impl Run<'_> {
             Err(ModelError::Cancelled) if !self.cancel.is_cancelled() => {
                 return Next::LastCall(StopReason::TimeLimit);
             }
+            Err(ModelError::Garbled(_)) if *nudges < NUDGES_IN_A_ROW => {
+                *nudges += 1;
+                // It was a reply all the same, and must not be had for ever.
+                self.meter.steps += 1;
+                self.prompt(
+                    step,
+                    "Your last reply could not be read as a tool call. Call one tool, with its arguments as one JSON object."
+                        .to_owned(),
+                );
+                return Next::Continue;
+            }
+            Err(ModelError::Garbled(_)) => return Next::LastCall(StopReason::Idle),
             Err(error) => return Next::End(failed(error)),
         };
         if reply.tool_calls.is_empty() {
@@ -420,7 +432,9 @@ fn cancelled() -> Ending {
 fn failed(error: ModelError) -> Ending {
     let kind = match &error {
         ModelError::Refused(_) => FailureKind::ModelRefused,
-        ModelError::Request(_) | ModelError::ContextOverflow { .. } => FailureKind::RequestRejected,
+        ModelError::Request(_) | ModelError::ContextOverflow { .. } | ModelError::Garbled(_) => {
+            FailureKind::RequestRejected
+        }
         ModelError::ContentRefused(_) => FailureKind::ContentRefused,
         ModelError::Unavailable(_) => FailureKind::ModelUnavailable,
         ModelError::Cancelled => return cancelled(),

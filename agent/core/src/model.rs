@@ -1,5 +1,6 @@
 //! Chat models. The only module that names async-openai.
 
+pub mod catalog;
 pub mod chat;
 mod classify;
 mod reply;
@@ -67,6 +68,10 @@ pub enum ModelError {
     /// The provider declined the content.
     #[error("{0}")]
     ContentRefused(String),
+    /// The server could not read the model's own words as a tool call, and will not the next time: the same request
+    /// leads to the same words. Another one may not.
+    #[error("{0}")]
+    Garbled(String),
     /// All retries failed.
     #[error("{0}")]
     Unavailable(String),

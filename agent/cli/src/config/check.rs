@@ -171,7 +171,7 @@ impl Check<'_> {
             let Some(cost) = budget.cost_usd else { continue };
             if !cost.is_finite() || cost <= 0.0 {
                 self.value(&[section, "budget", "cost_usd"], "must be above 0");
-            } else if config.model.price.is_none() {
+            } else if config.model.price.is_none() && config.model.catalog.is_empty() {
                 let message = format!(
                     "`{section}.budget.cost_usd` needs `[model.price]`: without prices money cannot be counted"
                 );

@@ -118,7 +118,7 @@ pub struct ModelConfig {
     /// Whose rules the schemas of tools are written for: `"auto"` goes by endpoint and model, `"published"` leaves
     /// them as the servers published them, `"strict"` is for endpoints that refuse schemas and are none of the others.
     pub schema_profile: SchemaProfileConfig,
-    /// The model's window in tokens, when known.
+    /// The model's window in tokens; by default what the catalogs of models say, or what the provider's error says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
     /// Media types that the model takes in a message, as prefixes: `["image/"]`.
@@ -136,7 +136,10 @@ pub struct ModelConfig {
     pub max_retries: u32,
     /// A scripted model: every output says that the score is a rehearsal.
     pub rehearsal: bool,
-    /// Without it money is not counted.
+    /// TOML files with windows and prices of models, looked up before gaia's own list. Relative to the config file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub catalog: Vec<PathBuf>,
+    /// By default what the catalogs of models say for this endpoint; without a price money is not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<PriceConfig>,
     /// A model server of this run's own.
@@ -169,6 +172,7 @@ impl Default for ModelConfig {
             // With backoff capped at a minute, about ten minutes: longer than the usual rate-limit window.
             max_retries: 10,
             rehearsal: false,
+            catalog: Vec::new(),
             price: None,
             server: None,
             params: serde_json::Map::new(),
@@ -293,7 +297,7 @@ pub struct BudgetConfig {
     /// Input and output tokens together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// US dollars; needs `[model.price]`.
+    /// US dollars; needs `[model.price]` or a `model.catalog`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }

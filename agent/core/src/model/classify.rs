@@ -93,6 +93,9 @@ impl ErrorText {
                 window_tokens: window_in(message),
             });
         }
+        if matches!(status, 400 | 500) && self.says_garbled() {
+            return Verdict::GiveUp(ModelError::Garbled(message.clone()));
+        }
         if (400..500).contains(&status) && self.says_content_refused() {
             return Verdict::GiveUp(ModelError::ContentRefused(format!(
                 "the provider declined this content (HTTP {status}): {message}"
@@ -133,6 +136,17 @@ impl ErrorText {
             "exceeds the maximum number of tokens",
             "input token count",
             "exceeds the model's max",
+        ];
+        self.says(&PHRASES)
+    }
+
+    /// llama.cpp; Groq and its kin; Ollama.
+    fn says_garbled(&self) -> bool {
+        const PHRASES: [&str; 4] = [
+            "model produced output that does not match",
+            "tool_use_failed",
+            "failed to call a function",
+            "error parsing tool call",
         ];
         self.says(&PHRASES)
     }
@@ -290,12 +304,57 @@ mod tests {
                 "content",
             ),
             (400, r#"{"error":{"code":"content_filter","message":"The response was filtered"}}"#, "content"),
+            // llama.cpp's server, both builds.
+            (
+                500,
+                r#"{"error":{"code":500,"message":"The model produced output that does not match the expected peg-native format","type":"server_error"}}"#,
+                "garbled",
+            ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"request (3631 tokens) exceeds the available context size (2048 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":3631,"n_ctx":2048}}"#,
+                "overflow 2048",
+            ),
+            (
+                401,
+                r#"{"error":{"message":"Invalid API Key","type":"authentication_error","code":401}}"#,
+                "refused",
+            ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"Unable to generate parser for this template","type":"invalid_request_error"}}"#,
+                "request",
+            ),
+            // llama-cpp-python: an empty message, a plain text, OpenAI's wording of an overflow.
+            (
+                500,
+                r#"{"error":{"message":"","type":"internal_server_error","param":null,"code":null}}"#,
+                "retry",
+            ),
+            (500, "Internal Server Error", "retry"),
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 2048 tokens, however you requested 3631 tokens","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
+                "overflow 2048",
+            ),
+            // Groq, Ollama.
+            (
+                400,
+                r#"{"error":{"message":"Failed to call a function. Please adjust your prompt.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=bash>"}}"#,
+                "garbled",
+            ),
+            (
+                500,
+                r#"{"error":{"message":"error parsing tool call: raw='{\"a\"', err=unexpected end of JSON input","type":"api_error"}}"#,
+                "garbled",
+            ),
         ] {
             let seen = match status(code, body) {
                 Verdict::Retry { .. } => "retry".to_owned(),
                 Verdict::GiveUp(ModelError::Refused(_)) => "refused".to_owned(),
                 Verdict::GiveUp(ModelError::Request(_)) => "request".to_owned(),
                 Verdict::GiveUp(ModelError::ContentRefused(_)) => "content".to_owned(),
+                Verdict::GiveUp(ModelError::Garbled(_)) => "garbled".to_owned(),
                 Verdict::GiveUp(ModelError::ContextOverflow { window_tokens, .. }) => {
                     window_tokens.map_or("overflow".to_owned(), |tokens| format!("overflow {tokens}"))
                 }

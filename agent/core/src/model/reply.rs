@@ -306,4 +306,51 @@ mod tests {
         ];
         assert_eq!(built(&chunks).unwrap().usage.total(), 3);
     }
+
+    /// As the two servers sent them.
+    #[test]
+    fn replies_of_llama_cpp_and_of_its_python_server_are_read() {
+        // llama.cpp: null content first, the opening brace with the id, then arguments only, an empty last delta.
+        let llama_cpp = [
+            delta(json!({"role": "assistant", "content": null})),
+            delta(
+                json!({"tool_calls": [{"index": 0, "id": "N2uYb", "type": "function", "function": {"name": "calculator", "arguments": "{"}}]}),
+            ),
+            delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "\n  \"a\": 1}"}}]})),
+            end("tool_calls"),
+            json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5}, "timings": {"predicted_ms": 1.0}}),
+        ];
+        assert_eq!(
+            calls(&llama_cpp),
+            [("N2uYb".to_owned(), "calculator".to_owned(), "{\n  \"a\": 1}".to_owned())]
+        );
+        // Its Python server repeats id, type and name in each chunk, with a null role.
+        let id = "call__0_calculator_cmpl-7f";
+        let piece = |arguments: &str| {
+            delta(json!({"role": null, "content": null, "tool_calls": [
+                {"index": 0, "id": id, "type": "function", "function": {"name": "calculator", "arguments": arguments}},
+            ]}))
+        };
+        let python = [piece("{\"a\":"), piece(" 1}"), end("tool_calls")];
+        assert_eq!(calls(&python), [(id.to_owned(), "calculator".to_owned(), "{\"a\": 1}".to_owned())]);
+        // Text and call in one message, empty text beside a call, and a call cut off by the output limit.
+        let call = json!([{"id": "x", "type": "function", "function": {"name": "calculator", "arguments": "{\"expression\":"}}]);
+        for (content, reason) in [("The JSON object is:\n", "tool_calls"), ("", "tool_calls"), ("", "length")]
+        {
+            let message = json!({"role": "assistant", "content": content, "tool_calls": call});
+            let reply =
+                built(&[json!({"choices": [{"message": message, "finish_reason": reason}]})]).unwrap();
+            assert_eq!(
+                (reply.content.unwrap_or_default().as_str(), reply.finish_reason.as_str()),
+                (content, reason)
+            );
+            assert_eq!(reply.tool_calls[0].arguments, "{\"expression\":");
+        }
+        // `stop` although there are calls; the legacy field beside them.
+        let message = json!({"content": null, "tool_calls": call, "function_call": {"name": "calculator", "arguments": "{}"}});
+        let reply = built(&[json!({"choices": [{"message": message, "finish_reason": "stop"}]})]).unwrap();
+        assert_eq!(reply.tool_calls.len(), 1);
+        // A stream that is empty with a good status, as its Python server's is for an error.
+        assert!(matches!(built(&[]), Err(Verdict::Retry { .. })));
+    }
 }
