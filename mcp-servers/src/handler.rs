@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestParams, GetPromptResponse,
-    GetPromptResult, Implementation, JsonObject, ListPromptsResult, ListToolsResult, LoggingLevel,
-    LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam, Prompt,
-    PromptMessage, PromptsCapability, Role, ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestMethod, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, Implementation, JsonObject, ListPromptsRequestMethod,
+    ListPromptsResult, ListToolsResult, LoggingLevel, LoggingMessageNotificationParam,
+    PaginatedRequestParams, ProgressNotificationParam, Prompt, PromptMessage, PromptsCapability, Role,
+    ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -129,7 +130,10 @@ impl<T: Toolset> ServerHandler for Handler<T> {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(self.toolset.prompts().to_vec()))
+        match self.toolset.prompts() {
+            [] => Err(ErrorData::method_not_found::<ListPromptsRequestMethod>()),
+            prompts => Ok(ListPromptsResult::with_all_items(prompts.to_vec())),
+        }
     }
 
     async fn get_prompt(
@@ -137,6 +141,9 @@ impl<T: Toolset> ServerHandler for Handler<T> {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        if self.toolset.prompts().is_empty() {
+            return Err(ErrorData::method_not_found::<GetPromptRequestMethod>());
+        }
         let name = request.name.as_str();
         let prompt = self.toolset.prompts().iter().find(|prompt| prompt.name == name);
         let prompt =
@@ -160,7 +167,7 @@ impl<T: Toolset> ServerHandler for Handler<T> {
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         if self.toolset.logging() == Logging::Silent {
-            return Err(ErrorData::method_not_found::<rmcp::model::SetLevelRequestMethod>());
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
         self.least_severity.store(severity(request.level), Ordering::Relaxed);
         Ok(())

@@ -81,6 +81,8 @@ pub(crate) struct Runner {
     pub(crate) shell: Option<Pid>,
     /// Wait status of the shell once it has ended.
     pub(crate) status: Option<i32>,
+    /// Nobody knows how the shell ended: a runner that was killed took it along. What the shell saved may say.
+    pub(crate) is_status_lost: bool,
     pub(crate) left_running: bool,
     /// Why there was no shell.
     pub(crate) failure: Option<Report>,
@@ -132,6 +134,7 @@ impl Job {
                 is_lost: false,
                 shell: shell.shell,
                 status: None,
+                is_status_lost: false,
                 left_running: false,
                 failure: None,
             },
@@ -349,6 +352,7 @@ impl Job {
             let is_lost = self.runner.shell.is_none_or(|shell| !system::kill(shell, 0));
             if is_lost {
                 self.runner.status = Some(libc::SIGKILL);
+                self.runner.is_status_lost = true;
             }
         }
     }

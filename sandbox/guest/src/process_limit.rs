@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 /// The pids cgroup of the container.
 pub(crate) struct ProcessLimit {
     files: Option<Files>,
-    /// Starts refused up to the end of the last command.
+    /// Starts refused up to the beginning of the last command.
     refused: u64,
 }
 
@@ -39,13 +39,13 @@ impl ProcessLimit {
         Some(files.limit.saturating_sub(current))
     }
 
-    /// Notes that a command has ended: what it was refused is its own affair.
-    pub(crate) fn note_end(&mut self) {
+    /// Notes that a command begins.
+    pub(crate) fn note_begin(&mut self) {
         self.refused = self.refusals();
     }
 
-    /// Whether something has run into the limit since the last command ended, and still holds most of the places: a
-    /// fork bomb in the background, whose processes come and go. There may be room at this moment and none in the next.
+    /// Whether something has run into the limit since the last command began, and still holds most of the places: a fork
+    /// bomb in the background, whose processes come and go. There may be room at this moment and none in the next.
     pub(crate) fn is_contended(&self) -> bool {
         let is_half_full = || {
             let limit = self.files.as_ref().map_or(0, |files| files.limit);

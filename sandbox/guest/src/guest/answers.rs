@@ -52,7 +52,7 @@ impl Guest {
             job.capture.open_spill();
         }
         let snapshot = job.snapshot.take().map(|snapshot| read_snapshot(&snapshot)).unwrap_or_default();
-        if job.is_saving_given_up()
+        if (job.is_saving_given_up() || job.runner.is_status_lost)
             && let Some(status) = state::status_of(&snapshot)
         {
             (exit_code, signal) = (status, 0);
@@ -92,7 +92,6 @@ impl Guest {
             notes: std::mem::take(&mut job.notes),
         };
         job.is_answered = true;
-        self.process_limit.note_end();
         self.link.send(job.id, &GuestFrame::Exit(Box::new(exit)));
         self.wants_ready = true;
     }

@@ -147,6 +147,7 @@ impl Guest {
         if is_full || (is_alone && self.process_limit.is_contended()) {
             self.clear_process_table(&mut notes);
         }
+        self.process_limit.note_begin();
         let mut shell = self.take_shell(exec, &pending);
         if shell.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN)) {
             self.clear_process_table(&mut notes);
