@@ -2,12 +2,17 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// How long a refusal counts: bash waits up to 16 seconds before it tries once more.
+const REFUSAL_MEMORY: Duration = Duration::from_secs(30);
 
 /// The pids cgroup of the container.
 pub(crate) struct ProcessLimit {
     files: Option<Files>,
-    /// Starts refused up to the beginning of the last command.
+    /// Starts refused up to the last look, and when that was seen to have grown.
     refused: u64,
+    refused_at: Option<Instant>,
 }
 
 struct Files {
@@ -29,7 +34,7 @@ impl ProcessLimit {
                 events: open("pids.events"),
             })
         });
-        Self { files, refused: 0 }
+        Self { files, refused: 0, refused_at: None }
     }
 
     /// Free places, where that is known.
@@ -39,19 +44,25 @@ impl ProcessLimit {
         Some(files.limit.saturating_sub(current))
     }
 
-    /// Notes that a command begins.
-    pub(crate) fn note_begin(&mut self) {
-        self.refused = self.refusals();
+    /// Looks whether something has run into the limit. To be called at the begin and at the end of every command.
+    pub(crate) fn look(&mut self) {
+        let refused = self.refusals();
+        if refused > self.refused {
+            self.refused = refused;
+            self.refused_at = Some(Instant::now());
+        }
     }
 
-    /// Whether something has run into the limit since the last command began, and still holds most of the places: a fork
-    /// bomb in the background, whose processes come and go. There may be room at this moment and none in the next.
-    pub(crate) fn is_contended(&self) -> bool {
-        let is_half_full = || {
-            let limit = self.files.as_ref().map_or(0, |files| files.limit);
-            self.free().is_some_and(|free| free < limit / 2)
-        };
-        self.refusals() > self.refused && is_half_full()
+    /// Whether something ran into the limit a moment ago. If it still runs it is a fork bomb, whose processes come and go,
+    /// and which waits seconds after each refusal as bash does: there may be room now and none a moment later.
+    pub(crate) fn was_reached_lately(&self) -> bool {
+        self.refused_at.is_some_and(|at| at.elapsed() < REFUSAL_MEMORY)
+    }
+
+    /// Begins anew, when nothing is left of what ran into the limit.
+    pub(crate) fn forget(&mut self) {
+        self.refused = self.refusals();
+        self.refused_at = None;
     }
 
     fn refusals(&self) -> u64 {

@@ -94,6 +94,10 @@ impl Guest {
         job.is_answered = true;
         self.link.send(job.id, &GuestFrame::Exit(Box::new(exit)));
         self.wants_ready = true;
+        self.process_limit.look();
+        if self.jobs.iter().all(|job| job.is_answered && !job.runner.left_running && !job.runner.is_lost) {
+            self.process_limit.forget();
+        }
     }
 }
 

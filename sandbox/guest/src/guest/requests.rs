@@ -142,12 +142,15 @@ impl Guest {
         let pending = self.pending.remove(&id).unwrap_or_default();
         self.pending_bytes -= pending.script.len() + pending.input.len();
         let mut notes = Vec::new();
+        self.process_limit.look();
         let is_full = self.process_limit.free().is_some_and(|free| free < MIN_FREE_PROCESSES);
-        let is_alone = self.jobs.iter().all(|job| job.is_answered);
-        if is_full || (is_alone && self.process_limit.is_contended()) {
+        // No other command waits for its end, and something of an earlier one still runs.
+        let is_bomb = self.process_limit.was_reached_lately()
+            && self.jobs.iter().all(|job| job.is_answered)
+            && self.jobs.iter().any(|job| job.runner.is_alive || job.runner.is_lost);
+        if is_full || is_bomb {
             self.clear_process_table(&mut notes);
         }
-        self.process_limit.note_begin();
         let mut shell = self.take_shell(exec, &pending);
         if shell.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN)) {
             self.clear_process_table(&mut notes);
