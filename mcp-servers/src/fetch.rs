@@ -15,9 +15,10 @@ pub mod paging;
 mod tools;
 pub mod worker;
 
+use std::sync::Once;
+
 use rmcp::model::{CallToolResult, JsonObject, Prompt, Tool};
 use serde_json::json;
-use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::arguments::{ArgumentError, Arguments};
@@ -42,7 +43,7 @@ pub struct Fetch {
     settings: Settings,
     recent: Recent,
     /// The first call says which rules are in force.
-    announced: OnceCell<()>,
+    announced: Once,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Fetch {
             prompts: tools::prompts(),
             settings,
             recent: Recent::default(),
-            announced: OnceCell::new(),
+            announced: Once::new(),
         }
     }
 
@@ -185,10 +186,10 @@ impl Fetch {
         Ok(content)
     }
 
-    async fn announce(&self, call: &Call) {
+    fn announce(&self, call: &Call) {
         let integrity = &self.settings.integrity;
-        let say = async || call.log.write(LogLevel::Info, json!({ "integrity": integrity.description() }));
-        self.announced.get_or_init(say).await;
+        self.announced
+            .call_once(|| call.log.write(LogLevel::Info, json!({ "integrity": integrity.description() })));
     }
 }
 
@@ -228,7 +229,7 @@ impl Toolset for Fetch {
     }
 
     async fn call(&self, tool: &str, arguments: JsonObject, call: Call) -> CallToolResult {
-        self.announce(&call).await;
+        self.announce(&call);
         // The prefix is the reference server's.
         self.run(tool, arguments, &call)
             .await

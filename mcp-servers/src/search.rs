@@ -11,9 +11,10 @@ mod parameters;
 mod render;
 mod results;
 
+use std::sync::Once;
+
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
 use serde_json::json;
-use tokio::sync::OnceCell;
 
 use crate::arguments::{ArgumentError, Arguments};
 use crate::toolset::{Call, Identity, LogLevel, Logging, Toolset, failure};
@@ -34,7 +35,7 @@ pub struct Search {
     /// For what only Brave offers.
     brave: Option<std::sync::Arc<Brave>>,
     integrity: Integrity,
-    announced: OnceCell<()>,
+    announced: Once,
 }
 
 /// Whose tools and texts are offered.
@@ -186,25 +187,26 @@ impl Search {
         Ok(legacy::text(&self.filter(call).apply(hits)))
     }
 
-    async fn announce(&self, call: &Call) {
-        let names: Vec<&str> = self.engines.iter().map(|engine| engine.name()).collect();
-        let say = async || {
-            let line = json!({ "integrity": self.integrity.description(), "engines": names });
+    fn announce(&self, call: &Call) {
+        self.announced.call_once(|| {
+            let line = json!({ "integrity": self.integrity.description(), "engines": self.engine_names() });
             call.log.write(LogLevel::Info, line);
-        };
-        self.announced.get_or_init(say).await;
+        });
+    }
+
+    fn engine_names(&self) -> Vec<&'static str> {
+        self.engines.iter().map(|engine| engine.name()).collect()
     }
 }
 
 impl Toolset for Search {
     fn identity(&self) -> Identity {
-        let names: Vec<&str> = self.engines.iter().map(|engine| engine.name()).collect();
         Identity {
             name: "gaia-mcp-search",
             title: "Search the web",
             instructions: format!(
                 "Use this server to search the Web (engines: {}). This server's {}.",
-                names.join(", "),
+                self.engine_names().join(", "),
                 self.integrity.description()
             ),
         }
@@ -219,7 +221,7 @@ impl Toolset for Search {
     }
 
     async fn call(&self, tool: &str, arguments: JsonObject, call: Call) -> CallToolResult {
-        self.announce(&call).await;
+        self.announce(&call);
         let failed = |error: SearchError| match self.style {
             Style::Official => error.to_string(),
             Style::Legacy => legacy::failure_text(&error),

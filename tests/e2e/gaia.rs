@@ -14,6 +14,17 @@ pub(crate) struct Desk {
     variables: Vec<(String, String)>,
 }
 
+/// The server tables of a config whose model has a shell without network and hands its answer in.
+pub(crate) const SHELL_AND_SUBMIT: &str = r#"
+[mcp_servers.bash]
+command = "gaia-mcp-bash"
+args = ["--image", "${GAIA_SANDBOX_IMAGE}", "--network", "off"]
+enabled_tools = ["bash"]
+
+[mcp_servers.submit]
+command = "gaia-mcp-submit"
+"#;
+
 /// What a program printed and how it ended.
 #[derive(Debug)]
 pub(crate) struct Ended {

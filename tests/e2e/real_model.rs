@@ -7,7 +7,7 @@ use std::path::Path;
 use gaia_agent::{AgentEvent, Outcome, Status};
 use serde_json::Value;
 
-use crate::gaia::{Desk, results};
+use crate::gaia::{Desk, SHELL_AND_SUBMIT, results};
 use crate::llama::{CONTEXT_TOKENS, Llama};
 
 const SAMPLES: usize = 10;
@@ -51,14 +51,7 @@ answer_tool = "submit/submit"
 [run]
 concurrency = 1
 
-[mcp_servers.bash]
-command = "gaia-mcp-bash"
-args = ["--image", "${{GAIA_SANDBOX_IMAGE}}", "--network", "off"]
-enabled_tools = ["bash"]
-
-[mcp_servers.submit]
-command = "gaia-mcp-submit"
-"#,
+{SHELL_AND_SUBMIT}"#,
         samples.display(),
         llama.base_url
     );

@@ -8,7 +8,7 @@ use gaia_tests::scripted::{Fault, FaultRate, Options, Script, ScriptedModel, tur
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::gaia::{Desk, Ended, containers, json, results};
+use crate::gaia::{Desk, Ended, SHELL_AND_SUBMIT, containers, json, results};
 
 fn configs() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs")
@@ -30,14 +30,7 @@ answer_tool = "submit/submit"
 [run]
 concurrency = 5
 
-[mcp_servers.bash]
-command = "gaia-mcp-bash"
-args = ["--image", "${{GAIA_SANDBOX_IMAGE}}", "--network", "off"]
-enabled_tools = ["bash"]
-
-[mcp_servers.submit]
-command = "gaia-mcp-submit"
-"#,
+{SHELL_AND_SUBMIT}"#,
         configs().join("samples").display()
     )
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use crate::store::{RunRecord, Session};
+use crate::store::RunRecord;
 
 /// Keys that change how a run gets done and not what its answers are worth: where the model is reached and how
 /// patiently, how much may be spent, how many at a time. Everything else decides what the model sees or says.
@@ -74,7 +74,7 @@ pub(crate) fn differences(record: &RunRecord, today: &Today<'_>) -> Vec<Differen
     }
     note("tools that the model is offered", &record.tools.join(", "), &today.tools.join(", "));
     compare(&record.config, today.config, "", &mut found);
-    for (server, before) in record.sessions.first().into_iter().flat_map(images_of) {
+    for (server, before) in record.sessions.first().into_iter().flat_map(|session| &session.images) {
         if let Some(now) = today.images.get(server).filter(|now| *now != before) {
             found.push(Difference {
                 what: format!("sandbox image of `{server}`"),
@@ -84,10 +84,6 @@ pub(crate) fn differences(record: &RunRecord, today: &Today<'_>) -> Vec<Differen
         }
     }
     found
-}
-
-fn images_of(session: &Session) -> impl Iterator<Item = (&String, &String)> {
-    session.images.iter()
 }
 
 fn compare(before: &Table, now: &Table, prefix: &str, found: &mut Vec<Difference>) {
@@ -120,7 +116,7 @@ fn shown(value: Option<&Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::test_record;
+    use crate::store::{Session, test_record};
 
     fn record(config: Table) -> RunRecord {
         let mut record = test_record(&[]);

@@ -97,7 +97,7 @@ pub async fn work_on_run(
     let stopped = work_through(context, pending, concurrency, rules, spent, interrupt).await;
     progress.clear();
     ready.close().await;
-    if !sandbox_images(loaded).is_empty() {
+    if record.sessions.last().is_some_and(|session| !session.images.is_empty()) {
         reap().await;
     }
     let now = OffsetDateTime::now_utc();

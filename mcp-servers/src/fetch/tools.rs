@@ -68,6 +68,14 @@ fn fetch() -> Tool {
     .with_annotations(annotations())
 }
 
+/// The address after all redirects, in the results of tools that look into a page.
+const FOUND_AT: Property = Property {
+    name: "url",
+    kind: Kind::Text,
+    presence: Presence::Required,
+    description: "Where the page was found in the end",
+};
+
 fn find() -> Tool {
     let input = schema::object(&[
         URL,
@@ -92,12 +100,7 @@ fn find() -> Tool {
         },
     ]);
     let output = schema::object(&[
-        Property {
-            name: "url",
-            kind: Kind::Text,
-            presence: Presence::Required,
-            description: "Where the page was found in the end",
-        },
+        FOUND_AT,
         Property {
             name: "total",
             kind: Kind::Integer,
@@ -146,12 +149,7 @@ fn links() -> Tool {
         },
     ]);
     let output = schema::object(&[
-        Property {
-            name: "url",
-            kind: Kind::Text,
-            presence: Presence::Required,
-            description: "Where the page was found in the end",
-        },
+        FOUND_AT,
         Property {
             name: "total",
             kind: Kind::Integer,

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use clap::{Parser, ValueEnum};
 use http::HeaderValue;
-use tokio::sync::OnceCell;
 use url::Url;
 
 use super::api::Api;
@@ -135,7 +134,7 @@ pub async fn start(args: SearchArgs) -> Result<Start<Search>, ServeError> {
     };
     let tools = tools.into_iter().filter(|tool| is_offered(&tool.name)).collect();
     tracing::info!("{}", integrity.description());
-    Ok(Start::Serve(Search { tools, style, engines, brave, integrity, announced: OnceCell::new() }))
+    Ok(Start::Serve(Search { tools, style, engines, brave, integrity, announced: Once::new() }))
 }
 
 fn api(args: &SearchArgs, name: EngineName) -> Result<Api, ServeError> {

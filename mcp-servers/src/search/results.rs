@@ -19,6 +19,27 @@ pub(super) struct Hit {
     pub(super) date: Option<String>,
 }
 
+/// Under which names an engine gives what a hit holds; the title is `title` for all of them.
+pub(super) struct Names {
+    pub(super) url: &'static str,
+    pub(super) description: &'static str,
+    pub(super) date: &'static str,
+}
+
+/// An engine's list of results as hits.
+pub(super) fn hits(results: &Value, names: &Names) -> impl Iterator<Item = Hit> {
+    results.as_array().into_iter().flatten().map(|result| {
+        let text = |name: &str| result[name].as_str().map(ToOwned::to_owned);
+        Hit {
+            url: text(names.url).unwrap_or_default(),
+            title: text("title").unwrap_or_default(),
+            description: text(names.description).unwrap_or_default(),
+            extra_snippets: Vec::new(),
+            date: text(names.date),
+        }
+    })
+}
+
 impl Hit {
     /// The official server's object, and what is known beside it.
     pub(super) fn json(&self) -> Value {

@@ -249,6 +249,7 @@ impl Guest {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.process_limit.look();
         self.process_limit.forget();
         let note = "no more processes could be started, so everything that ran in the sandbox was killed";
         notes.push(note.to_owned());

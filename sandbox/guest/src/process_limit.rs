@@ -59,9 +59,8 @@ impl ProcessLimit {
         self.refused_at.is_some_and(|at| at.elapsed() < REFUSAL_MEMORY)
     }
 
-    /// Begins anew, when nothing is left of what ran into the limit.
+    /// Forgets what the last look saw, when nothing is left of what ran into the limit.
     pub(crate) fn forget(&mut self) {
-        self.refused = self.refusals();
         self.refused_at = None;
     }
 

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::serve::ListenerExt;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
@@ -67,8 +68,12 @@ impl Endpoint {
         let app = Arc::new(App { service, guard: self.guard });
         let router = Router::new().fallback(answer).with_state(app);
         let stopped = stop.clone();
-        let server = axum::serve(self.listener, router)
-            .with_graceful_shutdown(async move { stopped.cancelled().await });
+        // An answer goes out in several small writes; the last of them must not wait for the client's kernel.
+        let listener = self.listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
+        let server =
+            axum::serve(listener, router).with_graceful_shutdown(async move { stopped.cancelled().await });
         let mut server = std::pin::pin!(server.into_future());
         tokio::select! {
             ended = &mut server => ended,

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Value, json};
+use serde_json::json;
 use url::Url;
 
 use super::super::api::{Api, ApiError, Send};
-use super::super::results::Hit;
+use super::super::results::{Hit, Names, hits};
 use super::{Engine, WebQuery};
 use crate::toolset::Log;
 
@@ -40,18 +40,7 @@ impl Engine for Exa {
         }
         let headers = HeaderMap::from_iter([(KEY_HEADER, self.key.clone())]);
         let reply = self.api.send(&self.base, "/search", &Send::Post(&body), &headers, log).await?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let results = reply["results"].as_array().cloned().unwrap_or_default();
-        Ok(results
-            .iter()
-            .skip(skipped)
-            .map(|result| Hit {
-                url: text(&result["url"]),
-                title: text(&result["title"]),
-                description: text(&result["text"]),
-                extra_snippets: Vec::new(),
-                date: result["publishedDate"].as_str().map(ToOwned::to_owned),
-            })
-            .collect())
+        let names = Names { url: "url", description: "text", date: "publishedDate" };
+        Ok(hits(&reply["results"], &names).skip(skipped).collect())
     }
 }

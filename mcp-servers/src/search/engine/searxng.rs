@@ -2,11 +2,10 @@
 
 use async_trait::async_trait;
 use http::HeaderMap;
-use serde_json::Value;
 use url::Url;
 
 use super::super::api::{Api, ApiError, Send};
-use super::super::results::Hit;
+use super::super::results::{Hit, Names, hits};
 use super::{Engine, WebQuery};
 use crate::toolset::Log;
 
@@ -30,18 +29,7 @@ impl Engine for Searxng {
         pairs.extend(query.language().map(|language| ("language".to_owned(), language.to_owned())));
         pairs.extend(query.period().map(|period| ("time_range".to_owned(), period.to_owned())));
         let reply = self.api.send(&self.base, "/search", &Send::Get(&pairs), &HeaderMap::new(), log).await?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let results = reply["results"].as_array().cloned().unwrap_or_default();
-        Ok(results
-            .iter()
-            .take(query.count())
-            .map(|result| Hit {
-                url: text(&result["url"]),
-                title: text(&result["title"]),
-                description: text(&result["content"]),
-                extra_snippets: Vec::new(),
-                date: result["publishedDate"].as_str().map(ToOwned::to_owned),
-            })
-            .collect())
+        let names = Names { url: "url", description: "content", date: "publishedDate" };
+        Ok(hits(&reply["results"], &names).take(query.count()).collect())
     }
 }

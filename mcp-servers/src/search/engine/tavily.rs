@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, header};
-use serde_json::{Value, json};
+use serde_json::json;
 use url::Url;
 
 use super::super::api::{Api, ApiError, Send};
-use super::super::results::Hit;
+use super::super::results::{Hit, Names, hits};
 use super::{Engine, WebQuery};
 use crate::toolset::Log;
 
@@ -36,18 +36,7 @@ impl Engine for Tavily {
         }
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, self.key.clone())]);
         let reply = self.api.send(&self.base, "/search", &Send::Post(&body), &headers, log).await?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let results = reply["results"].as_array().cloned().unwrap_or_default();
-        Ok(results
-            .iter()
-            .skip(skipped)
-            .map(|result| Hit {
-                url: text(&result["url"]),
-                title: text(&result["title"]),
-                description: text(&result["content"]),
-                extra_snippets: Vec::new(),
-                date: result["published_date"].as_str().map(ToOwned::to_owned),
-            })
-            .collect())
+        let names = Names { url: "url", description: "content", date: "published_date" };
+        Ok(hits(&reply["results"], &names).skip(skipped).collect())
     }
 }

@@ -20,6 +20,9 @@ const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 const RUNTIME_SOCKETS: [&str; 2] = ["docker.sock", "podman/podman.sock"];
 const HOME_SOCKETS: [&str; 2] = [".docker/run/docker.sock", ".docker/desktop/docker.sock"];
 
+/// Where Podman listens for all users of the machine.
+const PODMAN_SOCKET: &str = "/run/podman/podman.sock";
+
 /// Seconds for a request that is not a stream; bollard's own default, which also bounds a start on a busy engine.
 pub(super) const REQUEST_SECONDS: u64 = 120;
 
@@ -31,9 +34,10 @@ impl Engine {
     pub async fn connect() -> Result<Self, EngineError> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let folder = |name: &str| variable(name).map(PathBuf::from);
-        let address = variable("DOCKER_HOST")
-            .map(|address| address.to_string_lossy().into_owned())
-            .unwrap_or_else(|| local_address(folder("XDG_RUNTIME_DIR"), folder("HOME")));
+        let address =
+            variable("DOCKER_HOST").map(|address| address.to_string_lossy().into_owned()).unwrap_or_else(
+                || local_address(Path::new(SYSTEM_SOCKET), folder("XDG_RUNTIME_DIR"), folder("HOME")),
+            );
         if address.starts_with("https://") || variable("DOCKER_TLS_VERIFY").is_some() && is_tcp(&address) {
             let certificates = folder("DOCKER_CERT_PATH")
                 .or_else(|| Some(folder("HOME")?.join(".docker")))
@@ -119,16 +123,16 @@ fn is_tcp(address: &str) -> bool {
 }
 
 /// The first socket that is there; the system's when none is, so that the error names it.
-fn local_address(runtime: Option<PathBuf>, home: Option<PathBuf>) -> String {
-    let below = |folder: Option<PathBuf>, names: [&str; 2]| {
-        folder.map(|folder| names.map(|name| folder.join(name))).into_iter().flatten().collect::<Vec<_>>()
+fn local_address(system: &Path, runtime: Option<PathBuf>, home: Option<PathBuf>) -> String {
+    let below = |folder: Option<PathBuf>, names: [&'static str; 2]| {
+        folder.into_iter().flat_map(move |folder| names.map(|name| folder.join(name)))
     };
-    let socket = std::iter::once(PathBuf::from(SYSTEM_SOCKET))
+    let socket = std::iter::once(system.to_owned())
         .chain(below(runtime, RUNTIME_SOCKETS))
         .chain(below(home, HOME_SOCKETS))
-        .chain([PathBuf::from("/run/podman/podman.sock")])
+        .chain([PathBuf::from(PODMAN_SOCKET)])
         .find(|socket| socket.exists())
-        .unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET));
+        .unwrap_or_else(|| system.to_owned());
     format!("unix://{}", socket.display())
 }
 
@@ -203,14 +207,25 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_the_user_are_found_when_there_are_some() {
-        if Path::new(SYSTEM_SOCKET).exists() {
-            assert_eq!(local_address(None, None), format!("unix://{SYSTEM_SOCKET}"));
-        }
-        let below = |folder: &Path, names: [&str; 2]| names.map(|name| folder.join(name).exists());
+    fn the_first_socket_that_is_there_is_taken() {
         let folder = tempfile::tempdir().unwrap();
-        fs_err::create_dir(folder.path().join("podman")).unwrap();
-        fs_err::write(folder.path().join("podman/podman.sock"), "").unwrap();
-        assert_eq!(below(folder.path(), RUNTIME_SOCKETS), [false, true]);
+        let path = |name: &str| folder.path().join(name);
+        let found = || local_address(&path("system"), Some(path("runtime")), Some(path("home")));
+        let address = |name: &str| format!("unix://{}", path(name).display());
+        if !Path::new(PODMAN_SOCKET).exists() {
+            assert_eq!(found(), address("system"), "named when there is none");
+        }
+        // The last choice first: each is better than those before.
+        for name in [
+            "home/.docker/desktop/docker.sock",
+            "home/.docker/run/docker.sock",
+            "runtime/podman/podman.sock",
+            "runtime/docker.sock",
+            "system",
+        ] {
+            fs_err::create_dir_all(path(name).parent().unwrap()).unwrap();
+            fs_err::write(path(name), "").unwrap();
+            assert_eq!(found(), address(name));
+        }
     }
 }
