@@ -32,6 +32,10 @@ const INIT_LEASE: Duration = Duration::from_secs(120);
 /// Id of the shell that runs nothing at the start: the host begins with 1.
 const FRESH_SHELL_ID: u32 = 0;
 
+/// How long a restart waits for what it killed. The kernel needs milliseconds, but one process in an uninterruptible
+/// sleep must not keep the shell from being of use.
+const RESTART_LIMIT: Duration = Duration::from_secs(2);
+
 /// Free places in the process table a command needs to get anywhere: runner, shell and a small pipeline. With fewer,
 /// something of an earlier command eats all there are.
 const MIN_FREE_PROCESSES: u64 = 8;
@@ -51,7 +55,7 @@ pub(crate) struct Guest {
     ready: Option<ReadyShell>,
     /// Whether the last answer may have changed what a ready shell should look like.
     wants_ready: bool,
-    restarting: Option<u32>,
+    restarting: Option<Restart>,
     oom_kills: KillCounter,
     process_limit: ProcessLimit,
     spill_bytes: u64,
@@ -69,9 +73,22 @@ struct Pending {
     input: Vec<u8>,
 }
 
+/// A restart of the shell that waits for the end of all that was killed.
+struct Restart {
+    id: u32,
+    until: Instant,
+}
+
 struct ReadyShell {
     shell: WaitingShell,
     kind: Shell,
+}
+
+/// Whether any process is left below PID 1, which inherits every orphan.
+#[derive(PartialEq, Eq)]
+enum Children {
+    Some,
+    None,
 }
 
 /// What a descriptor in the poll list is for.
@@ -189,7 +206,10 @@ impl Guest {
                 let _ = signals.read(&mut self.buffer);
                 self.reap();
             }
-            Watched::Reports(index) => self.jobs[index].take_reports(),
+            Watched::Reports(index) => {
+                self.jobs[index].take_reports();
+                self.jobs[index].note_lost_shell();
+            }
             Watched::Output(index) => self.jobs[index].take_output_in_turn(&mut self.buffer),
             Watched::Tunnels(polled) => self.tunnels.serve(polled, &mut self.link, &mut self.buffer),
             Watched::Input(index) => {
@@ -211,8 +231,9 @@ impl Guest {
             .collect()
     }
 
-    fn reap(&mut self) {
-        loop {
+    /// Takes note of all that has ended, and tells whether anything is left.
+    fn reap(&mut self) -> Children {
+        let left = loop {
             match system::wait_for_child(Waiting::Look) {
                 Child::Ended(pid, status) => {
                     if self.ready.as_ref().is_some_and(|ready| ready.shell.runner == pid) {
@@ -226,13 +247,15 @@ impl Guest {
                     system::kill(pid, libc::SIGCONT);
                 }
                 Child::Stopped(_) => {}
-                Child::Running | Child::None => break,
+                Child::Running => break Children::Some,
+                Child::None => break Children::None,
             }
-        }
+        };
         for job in &mut self.jobs {
             job.note_lost_shell();
             job.note_if_cleared();
         }
+        left
     }
 
     /// Ends a process table that is full. Killing one by one would lose against what fills it; this is one step for
@@ -275,6 +298,9 @@ impl Guest {
             .iter()
             .filter_map(Job::next_deadline)
             .chain(progress)
+            .chain(
+                self.restarting.as_ref().map(|restart| restart.until).filter(|until| *until > Instant::now()),
+            )
             .chain(self.lease.map(|lease| self.last_heard + lease))
             .min()
     }

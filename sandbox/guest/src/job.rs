@@ -337,9 +337,11 @@ impl Job {
         if pid == self.runner.pid && self.runner.is_alive {
             self.runner.is_alive = false;
             self.runner.is_lost = system::exit_of(status).1 != 0;
-            // What it reported before it ended comes first.
+            // What it reported before it ended comes first. A shell that has not yet said which it is still will.
             self.take_reports();
-            self.reports = None;
+            if self.runner.shell.is_some() {
+                self.reports = None;
+            }
         } else if Some(pid) == self.runner.shell && self.runner.status.is_none() {
             // The runner was killed and the shell became ours.
             self.runner.status = Some(status);
@@ -349,7 +351,10 @@ impl Job {
     /// A killed runner may have reaped the shell without having said so, or never made one.
     pub(crate) fn note_lost_shell(&mut self) {
         if !self.runner.is_alive && self.runner.status.is_none() {
-            let is_lost = self.runner.shell.is_none_or(|shell| !system::kill(shell, 0));
+            let is_lost = match self.runner.shell {
+                Some(shell) => !system::kill(shell, 0),
+                None => self.reports.is_none(),
+            };
             if is_lost {
                 self.runner.status = Some(libc::SIGKILL);
                 self.runner.is_status_lost = true;

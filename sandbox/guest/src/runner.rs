@@ -62,12 +62,13 @@ pub(crate) fn run(report_to: &File, become_shell: impl FnOnce() -> io::Error) ->
             system::end_child(0)
         }
         Ok(Fork::Child) => {
+            // Not the runner says it: the shell's first command could kill that before it had.
+            tell(Report::Shell(std::process::id().cast_signed()));
             let error = become_shell();
             tell(Report::NoExecute(error.raw_os_error().unwrap_or(0)));
             system::end_child(127)
         }
         Ok(Fork::Parent(shell)) => {
-            tell(Report::Shell(shell));
             // Otherwise this process would keep pipes of this and other commands open.
             system::close_all_but(report_to.as_raw_fd());
             wait_for_all(shell, tell)

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use gaia_sandbox_protocol::{Exit, GuestFrame, Keep, Process};
 
-use super::{FRESH_SHELL_ID, Guest, micros};
+use super::{Children, FRESH_SHELL_ID, Guest, micros};
 use crate::runner::Report;
 use crate::shell::ShellProgram;
 use crate::state::{self, MAX_SNAPSHOT_BYTES};
@@ -23,13 +24,15 @@ impl Guest {
             }
         }
         self.jobs.retain(|job| !job.is_gone());
-        if let Some(id) = self.restarting
-            && self.jobs.iter().all(|job| job.is_answered && !job.runner.is_alive)
-        {
-            self.jobs.clear();
-            self.state.forget();
-            self.restarting = None;
-            self.link.send(id, &GuestFrame::Done);
+        if let Some(restart) = &self.restarting {
+            let (id, until) = (restart.id, restart.until);
+            let is_all_gone = self.reap() == Children::None || until <= Instant::now();
+            if is_all_gone && self.jobs.iter().all(|job| job.is_answered && !job.runner.is_alive) {
+                self.jobs.clear();
+                self.state.forget();
+                self.restarting = None;
+                self.link.send(id, &GuestFrame::Done);
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! What the host asks for.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gaia_sandbox_protocol::{
     Ending, ErrorKind, Exec, GuestFrame, HostFrame, Init, PROTOCOL_VERSION, Shell, Spill,
 };
 
-use super::{Guest, MIN_FREE_PROCESSES, Pending};
+use super::{Guest, MIN_FREE_PROCESSES, Pending, RESTART_LIMIT, Restart};
 use crate::capture::Capture;
 use crate::files;
 use crate::job::Job;
@@ -41,7 +41,7 @@ impl Guest {
                 for job in self.jobs.iter_mut().filter(|job| !job.is_answered) {
                     job.notes.push("killed by a restart of the shell".to_owned());
                 }
-                self.restarting = Some(id);
+                self.restarting = Some(Restart { id, until: Instant::now() + RESTART_LIMIT });
                 self.kill_everything();
             }
             HostFrame::Read { offset, max_bytes, path } => {

@@ -53,6 +53,11 @@ fn podman(folder: &TempDir) -> Command {
     let mut command = Command::new("podman");
     command.arg("--root").arg(path("root")).arg("--runroot").arg(path("run"));
     command.args(["--cgroup-manager", "cgroupfs"]);
+    // crun, which Podman takes by itself, refuses machines that keep controllers in both versions of cgroups.
+    let second = fs_err::read_to_string("/sys/fs/cgroup/unified/cgroup.controllers").unwrap_or_default();
+    if !second.trim().is_empty() {
+        command.args(["--runtime", "runc"]);
+    }
     command
 }
 
