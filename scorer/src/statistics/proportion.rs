@@ -7,7 +7,7 @@ pub struct Proportion {
     pub failures: u64,
 }
 
-/// A closed interval of shares, both ends within 0 and 1.
+/// A closed interval of shares, or of differences between shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     pub low: f64,
