@@ -83,7 +83,10 @@ fn the_loop_depends_on_no_other_package_of_the_workspace() {
 fn the_scorer_is_pure() {
     let packages = packages();
     let scorer = &packages["gaia-scorer"];
-    assert_eq!(dependencies(scorer), BTreeSet::from(["fastrand", "serde", "strsim", "unicode-normalization"]));
+    assert_eq!(
+        dependencies(scorer),
+        BTreeSet::from(["fastrand", "serde", "strsim", "unicode-normalization"])
+    );
     for word in ["std::fs", "fs_err", "std::net", "std::process", "std::env", "async fn", "println!"] {
         assert_eq!(files_naming(scorer, word), Vec::<String>::new(), "`{word}` in gaia-scorer");
     }

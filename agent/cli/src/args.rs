@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::Hub;
 use crate::exit_code;
 
 /// Runs the GAIA benchmark with an agent that speaks only MCP.
@@ -348,10 +349,40 @@ pub struct LoginArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum DatasetCommand {
+    /// Download a GAIA snapshot; print the folder it is in
+    Pull(PullArguments),
     /// Read every row and every attachment and say what is wrong
     Check(DatasetArguments),
     /// Count samples by level and attachments by kind
     Stats(DatasetArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct PullArguments {
+    /// Where from: `huggingface` wants a token in HF_TOKEN of an account that accepted GAIA's terms, `modelscope` none.
+    /// Without it the first when there is a token, else the second
+    #[arg(long, value_name = "HUB")]
+    pub hub: Option<Hub>,
+
+    /// Only this split: validation or test; both without it
+    #[arg(long, value_name = "SPLIT")]
+    pub split: Option<String>,
+
+    /// Folder for the snapshot; the cache folder of gaia without it, where `dataset.hub` of a config finds it
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+
+    /// Another revision than the one that everybody compares with
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+
+    /// Address of a mirror; also HF_ENDPOINT and MODELSCOPE_ENDPOINT
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+
+    /// Print JSON instead of the folder
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -44,7 +44,7 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
         Command::Call(arguments) => call::call(arguments, surroundings).await,
         Command::Host(arguments) => host::host(arguments, surroundings).await,
         Command::Login(arguments) => login::login(arguments, surroundings).await,
-        Command::Dataset(command) => dataset::dataset(command, surroundings),
+        Command::Dataset(command) => dataset::dataset(command, surroundings).await,
         Command::Doctor(arguments) => doctor::doctor(arguments, surroundings).await,
         Command::Clean(arguments) => clean::clean(arguments, surroundings).await,
         Command::Schema => schema::schema(surroundings),

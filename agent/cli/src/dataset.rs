@@ -5,6 +5,7 @@ mod error;
 mod fingerprint;
 mod locate;
 mod metadata;
+pub mod pull;
 mod row;
 mod sample;
 mod select;

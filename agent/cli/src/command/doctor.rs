@@ -7,6 +7,7 @@ use serde::Serialize;
 use servers::{ServerReport, check_servers};
 
 use super::Surroundings;
+use super::run::dataset_folder;
 use crate::args::DoctorArguments;
 use crate::config::{Loaded, Purpose};
 use crate::dataset;
@@ -126,10 +127,16 @@ fn check_key(loaded: Option<&Loaded>) -> Check {
 }
 
 fn check_dataset(loaded: Option<&Loaded>) -> Check {
-    let config = loaded.map(|loaded| &loaded.config.dataset);
-    let (state, detail) = match config.and_then(|config| Some((config.path.as_ref()?, config.split))) {
+    let named = loaded
+        .filter(|loaded| loaded.config.dataset.path.is_some() || loaded.config.dataset.hub.is_some())
+        .map(|loaded| (dataset_folder(loaded), loaded.config.dataset.split));
+    let (state, detail) = match named {
         None => (State::Skipped, "the config names no dataset".to_owned()),
-        Some((path, split)) => match dataset::load(path, split) {
+        Some((Err(error), _)) => {
+            let hint = error.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            (State::Fail, format!("{}{hint}", error.error))
+        }
+        Some((Ok(path), split)) => match dataset::load(&path, split) {
             Ok(dataset) => (
                 State::Ok,
                 format!("{} samples in the {split} split of `{}`", dataset.samples.len(), path.display()),

@@ -1,9 +1,11 @@
+use std::path::PathBuf;
+
 use time::OffsetDateTime;
 
 use super::Surroundings;
 use crate::args::RunArguments;
 use crate::config::{Loaded, Override, Purpose};
-use crate::dataset::{self, Dataset, Selection};
+use crate::dataset::{self, Dataset, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
@@ -91,14 +93,28 @@ fn overrides(arguments: &RunArguments) -> Vec<Override> {
     overrides
 }
 
+/// Where the dataset of the config is on this machine.
+pub(super) fn dataset_folder(loaded: &Loaded) -> CommandResult<PathBuf> {
+    let config = &loaded.config.dataset;
+    match (&config.path, config.hub) {
+        (Some(path), _) => Ok(path.clone()),
+        (None, Some(hub)) => pull::pulled_folder(&loaded.environment, hub, config.split).ok_or_else(|| {
+            CommandError::usage(anyhow::anyhow!(
+                "the {} split of `{hub}` is not on this machine",
+                config.split
+            ))
+            .with_hint(format!("run `gaia dataset pull --hub {hub}`"))
+        }),
+        (None, None) => Err(CommandError::usage(anyhow::anyhow!("no dataset is named"))
+            .with_hint("set `dataset.path` in the config or give --dataset PATH")),
+    }
+}
+
 /// The split of the config, and of it the selected samples.
 pub(super) fn load_dataset(loaded: &Loaded) -> CommandResult<Dataset> {
     let config = &loaded.config.dataset;
-    let path = config.path.as_deref().ok_or_else(|| {
-        CommandError::usage(anyhow::anyhow!("no dataset is named"))
-            .with_hint("set `dataset.path` in the config or give --dataset PATH")
-    })?;
-    let dataset = dataset::load(path, config.split).map_err(CommandError::usage)?;
+    let path = dataset_folder(loaded)?;
+    let dataset = dataset::load(&path, config.split).map_err(CommandError::usage)?;
     let selection = Selection {
         levels: config.levels.clone(),
         task_ids: config.task_ids.clone(),

@@ -59,15 +59,11 @@ impl Check<'_> {
 
     fn dataset(&mut self, config: &Config) {
         let dataset = &config.dataset;
-        if dataset.hub.is_some() {
-            self.key(
-                &["dataset", "hub"],
-                "`dataset.hub` is not built yet: download the snapshot and name its folder in `dataset.path`",
-            );
-        } else if dataset.path.is_none() {
+        if dataset.path.is_none() && dataset.hub.is_none() {
             self.missing(
                 &["dataset", "path"],
-                "name the folder of a GAIA snapshot in the config, by `--dataset PATH` or in `GAIA_DATASET`",
+                "name the folder of a GAIA snapshot in the config, by `--dataset PATH` or in `GAIA_DATASET`; or name the \
+                 hub that `gaia dataset pull` gets one from in `dataset.hub`",
             );
         }
         if dataset.limit == Some(0) {

@@ -276,7 +276,7 @@ fn bad_values_in_other_sections_are_explained() {
         ("[dataset]\npath = \"d\"\nlevels = [\"2023_level9\"]\n", &["levels 1, 2 or 3"]),
         ("[dataset]\npath = \"d\"\nsplit = \"train\"\n", &["`validation`", "`test`"]),
         ("[dataset]\npath = \"d\"\nlimit = 0\n", &["`dataset.limit` must be at least 1"]),
-        ("[dataset]\nhub = \"modelscope\"\n", &["not built yet"]),
+        ("[dataset]\nhub = \"elsewhere\"\n", &["modelscope", "huggingface"]),
         ("[model]\nname = \"m\"\n", &["`dataset.path` is missing", "`--dataset PATH`"]),
         ("[dataset]\npath = \"d\"\n", &["`model.name` is missing", "`--model NAME`"]),
         ("[model]\napi = \"responses\"\n", &["is not built yet: use \"chat\""]),

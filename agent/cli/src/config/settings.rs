@@ -37,7 +37,7 @@ pub struct DatasetConfig {
     /// relative to that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Where `gaia dataset pull` gets the snapshot from.
+    /// Takes the snapshot that `gaia dataset pull` brought from this hub. A `path` comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<Hub>,
     pub split: Split,
@@ -57,11 +57,26 @@ pub struct DatasetConfig {
     pub shuffle_seed: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Hub {
     Modelscope,
     Huggingface,
+}
+
+impl Hub {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Hub::Modelscope => "modelscope",
+            Hub::Huggingface => "huggingface",
+        }
+    }
+}
+
+impl std::fmt::Display for Hub {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
+    }
 }
 
 /// A part of the dataset. The truths of `test` are hidden.
