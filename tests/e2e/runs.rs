@@ -82,7 +82,7 @@ async fn the_sample_set_is_answered_in_spite_of_a_tenth_of_the_requests_failing(
     assert!(printed.is_object(), "{printed}");
     truth_stays_out_of_events(&run);
     no_container_left(&run).await;
-    for file in ["run.json", "report.md", "submission.jsonl"] {
+    for file in ["run.json", "report.md", "submission.jsonl", "SUBMISSION_GUIDE.md"] {
         assert!(run.join(file).is_file(), "no {file}");
     }
     let submission = fs_err::read_to_string(run.join("submission.jsonl")).unwrap();

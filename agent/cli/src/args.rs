@@ -247,6 +247,10 @@ pub struct ExportArguments {
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
 
+    /// Write a submission of a run that is not whole: what is missing counts as wrong
+    #[arg(long)]
+    pub partial: bool,
+
     /// Folder that holds the runs
     #[arg(long, value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
     pub runs: PathBuf,

@@ -28,6 +28,8 @@ pub use stats::{DatasetStats, LevelStats};
 #[derive(Debug, Clone)]
 pub struct Dataset {
     pub samples: Vec<Sample>,
+    /// Rows of the split that are not asked: what [`select`](Self::select) left out.
+    pub unselected: Vec<Sample>,
     /// Attachments are inside this folder, as far as the snapshot is not a cache of links.
     pub root: PathBuf,
     pub split: Split,
@@ -58,5 +60,12 @@ pub fn load(root: &Path, split: Split) -> Result<Dataset, DatasetError> {
         return Err(DatasetError::Rows(problems));
     }
     let fingerprint = fingerprint::fingerprint(&samples, &hashes);
-    Ok(Dataset { samples, root: snapshot.root, split, fingerprint, sources: snapshot.metadata.files() })
+    Ok(Dataset {
+        samples,
+        unselected: Vec::new(),
+        root: snapshot.root,
+        split,
+        fingerprint,
+        sources: snapshot.metadata.files(),
+    })
 }

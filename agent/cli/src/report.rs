@@ -4,6 +4,7 @@
 mod csv;
 mod figures;
 mod files;
+mod guide;
 mod markdown;
 mod submission;
 mod table;
@@ -13,6 +14,7 @@ mod test_run;
 pub use csv::write_csv;
 pub use figures::{Figures, Metric, Subset};
 pub use files::write_files;
+pub use guide::write_guide;
 pub use markdown::write_markdown;
-pub use submission::write_submission;
+pub use submission::{Submission, shortcomings};
 pub use table::{REHEARSAL_NOTE, results_table};

@@ -78,6 +78,7 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
                 .iter()
                 .map(|(task_id, level)| PlannedSample { task_id: (*task_id).to_owned(), level: *level })
                 .collect(),
+            unselected: Some(Vec::new()),
         },
         epochs: 1,
         prompt: None,

@@ -2,15 +2,24 @@ use std::io::Write;
 
 use super::{Surroundings, open_run};
 use crate::args::{ExportArguments, ExportFormat};
-use crate::exit_code::{self, CommandResult};
-use crate::report::{write_csv, write_submission};
+use crate::exit_code::{self, CommandError, CommandResult, INCOMPLETE};
+use crate::report::{Submission, shortcomings, write_csv};
 use crate::store::write_atomically;
 
 pub(super) fn export(arguments: ExportArguments, surroundings: &Surroundings) -> CommandResult {
     let (run, record) = open_run(&arguments.run, &arguments.runs)?;
     let mut text = Vec::new();
     match arguments.format {
-        ExportFormat::Submission => write_submission(&mut text, &run, &record)?,
+        ExportFormat::Submission => {
+            let lacking = shortcomings(&run, &record)?;
+            if !lacking.is_empty() && !arguments.partial {
+                return Err(not_whole(&record.id, &lacking));
+            }
+            for shortcoming in lacking {
+                surroundings.console.warn(&format!("warning: {shortcoming}"));
+            }
+            text = Submission::of_run(&run, &record)?.text;
+        }
         ExportFormat::Csv => write_csv(&mut text, &run, &record)?,
     }
     match &arguments.out {
@@ -25,10 +34,11 @@ pub(super) fn export(arguments: ExportArguments, surroundings: &Surroundings) ->
             stdout.flush()?;
         }
     }
-    if record.rehearsal && arguments.format == ExportFormat::Submission {
-        surroundings
-            .console
-            .warn("warning: this run is a rehearsal; its answers come from a script, not from a model");
-    }
     Ok(exit_code::SUCCESS)
+}
+
+fn not_whole(run: &str, lacking: &[String]) -> CommandError {
+    let error = anyhow::anyhow!("run `{run}` is not ready for the leaderboard:\n  {}", lacking.join("\n  "));
+    CommandError { exit_code: INCOMPLETE, error, hint: None }
+        .with_hint("`--partial` writes the file all the same")
 }

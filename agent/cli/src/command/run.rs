@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use super::Surroundings;
 use crate::args::RunArguments;
 use crate::config::{Loaded, Override, Purpose};
-use crate::dataset::{self, Dataset, Selection, pull};
+use crate::dataset::{self, Dataset, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
@@ -149,11 +149,8 @@ pub(super) fn record(
             split: dataset.split.to_string(),
             fingerprint: dataset.fingerprint.clone(),
             has_truth: dataset.samples.iter().any(|sample| sample.truth.is_some()),
-            samples: dataset
-                .samples
-                .iter()
-                .map(|sample| PlannedSample { task_id: sample.task_id.clone(), level: sample.level })
-                .collect(),
+            samples: dataset.samples.iter().map(planned).collect(),
+            unselected: Some(dataset.unselected.iter().map(planned).collect()),
         },
         epochs: loaded.config.run.epochs,
         prompt: Some(fingerprint(&ready.settings.system_prompt)),
@@ -167,6 +164,10 @@ pub(super) fn record(
         sessions: Vec::new(),
         totals: None,
     }
+}
+
+fn planned(sample: &Sample) -> PlannedSample {
+    PlannedSample { task_id: sample.task_id.clone(), level: sample.level }
 }
 
 /// The folder's name; for a folder such as `.` the name it has in full.

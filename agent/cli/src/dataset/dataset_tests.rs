@@ -344,6 +344,12 @@ fn hidden_truths_of_the_test_split() {
     assert!(dataset.samples.iter().all(|sample| sample.truth.is_none()));
     let placeholders: Vec<bool> = dataset.samples.iter().map(Sample::is_placeholder).collect();
     assert_eq!(placeholders, [false, false, true]);
+    // Nobody is asked what is no question; the submission holds it all the same.
+    let selected = dataset.clone().select(&Selection::default()).unwrap();
+    assert_eq!(ids(&selected), ["a", "b"]);
+    assert_eq!(selected.unselected[0].task_id, PLACEHOLDER_TASK_ID);
+    let only = Selection { task_ids: vec![PLACEHOLDER_TASK_ID.to_owned()], ..Selection::default() };
+    assert!(matches!(dataset.clone().select(&only), Err(DatasetError::NothingSelected { .. })));
     assert_eq!(dataset.stats().total.scorable, 0);
 }
 
@@ -410,6 +416,18 @@ fn selection_by_level_task_limit_and_seed() {
     assert_eq!(orders[..3], SHUFFLES, "{orders:?}");
     let first = select(Selection { shuffle_seed: Some(2), limit: Some(1), ..Selection::default() });
     assert_eq!(ids(&first), [SHUFFLES[2].split(' ').next().unwrap()]);
+    // Whatever is chosen, every row is on one side.
+    for selection in [
+        Selection { levels: vec![2], ..Selection::default() },
+        Selection { limit: Some(1), shuffle_seed: Some(3), ..Selection::default() },
+        Selection::default(),
+    ] {
+        let chosen = select(selection);
+        let mut all: Vec<String> =
+            chosen.samples.iter().chain(&chosen.unselected).map(|sample| sample.task_id.clone()).collect();
+        all.sort();
+        assert_eq!(all, ["t-1", "t-2", "t-3"]);
+    }
 }
 
 /// By seed, computed apart: tasks in the order of SHA-256 over the seed (8 bytes, big-endian) and the id.

@@ -19,7 +19,8 @@ pub struct Selection {
 const MIN_SIMILARITY: f64 = 0.8;
 
 impl Dataset {
-    /// Keeps the selected samples. The fingerprint stays that of the whole split.
+    /// Keeps the selected samples. The fingerprint stays that of the whole split. The leaderboard's placeholder is never
+    /// selected: there is no question behind it.
     pub fn select(mut self, selection: &Selection) -> Result<Dataset, DatasetError> {
         for task_id in &selection.task_ids {
             if !self.samples.iter().any(|sample| sample.task_id == *task_id) {
@@ -31,10 +32,12 @@ impl Dataset {
             }
         }
         let available = self.samples.len();
-        self.samples.retain(|sample| {
-            (selection.levels.is_empty() || selection.levels.contains(&sample.level))
+        let (selected, unselected) = self.samples.into_iter().partition(|sample| {
+            !sample.is_placeholder()
+                && (selection.levels.is_empty() || selection.levels.contains(&sample.level))
                 && (selection.task_ids.is_empty() || selection.task_ids.contains(&sample.task_id))
         });
+        (self.samples, self.unselected) = (selected, unselected);
         if let Some(seed) = selection.shuffle_seed {
             // By hash rather than by a generator: independent of the order of the file and of the version of
             // any crate.
@@ -46,7 +49,7 @@ impl Dataset {
             });
         }
         if let Some(limit) = selection.limit {
-            self.samples.truncate(limit);
+            self.unselected.extend(self.samples.drain(limit.min(self.samples.len())..));
         }
         if self.samples.is_empty() {
             return Err(DatasetError::NothingSelected { available, choices: choices(selection) });

@@ -1,16 +1,18 @@
 use std::path::PathBuf;
 
-use super::{Figures, write_markdown, write_submission};
+use super::{Figures, Submission, shortcomings, write_guide, write_markdown};
 use crate::store::{RunDirectory, RunRecord, StoreError, write_atomically};
 
-/// Writes `report.md` and `submission.jsonl` into the run; returns the path of the report.
+/// Writes `report.md`, `submission.jsonl` and `SUBMISSION_GUIDE.md` into the run; returns the path of the report.
 pub fn write_files(run: &RunDirectory, record: &RunRecord, figures: &Figures) -> Result<PathBuf, StoreError> {
     let mut text = Vec::new();
     write_markdown(&mut text, run, record, figures)?;
     let report = run.path().join("report.md");
     write_atomically(&report, &text)?;
+    let submission = Submission::of_run(run, record)?;
+    write_atomically(&run.path().join("submission.jsonl"), &submission.text)?;
     text.clear();
-    write_submission(&mut text, run, record)?;
-    write_atomically(&run.path().join("submission.jsonl"), &text)?;
+    write_guide(&mut text, record, figures, &submission, &shortcomings(run, record)?)?;
+    write_atomically(&run.path().join("SUBMISSION_GUIDE.md"), &text)?;
     Ok(report)
 }

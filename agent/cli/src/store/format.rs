@@ -63,6 +63,9 @@ pub struct DatasetRecord {
     /// The split has truths, so answers can be scored here.
     pub has_truth: bool,
     pub samples: Vec<PlannedSample>,
+    /// The other rows of the split, which a submission must hold too; absent in runs of before they were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unselected: Option<Vec<PlannedSample>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -55,6 +55,10 @@ fn a_resume_runs_what_is_missing_and_nothing_else() {
     let result = |task: &str| run.join("samples").join(task).join("1/result.json");
     let kept = fs_err::metadata(result("task-1")).unwrap().modified().unwrap();
     fs_err::remove_file(result("task-2")).unwrap();
+    // Until then it is not for the leaderboard, unless somebody insists; and then with every row.
+    let export = ["export", "last", "--format", "submission"];
+    place.gaia(&export).fails_with(3, &["not ready", "1 samples have no outcome", "--partial"]);
+    assert_eq!(place.gaia(&[&export[..], &["--partial"]].concat()).stdout.lines().count(), 3);
 
     let ended = place.gaia(&["resume", "last", "--json"]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
