@@ -3,6 +3,7 @@
 mod archived;
 mod args;
 pub mod charset;
+mod converters;
 pub mod documents;
 mod find;
 pub mod html;
@@ -30,6 +31,7 @@ use crate::web::integrity::Integrity;
 use crate::web::robots::RobotsRule;
 
 pub use args::{FetchArgs, start};
+use converters::Converters;
 use documents::{Cells, Wanted};
 use load::{Content, Mode, Recent, Wish};
 use media::Downloads;
@@ -50,6 +52,7 @@ pub struct Fetch {
 struct Settings {
     web: WebClient,
     worker: Worker,
+    converters: Converters,
     integrity: Integrity,
     archive: Url,
     downloads: Downloads,

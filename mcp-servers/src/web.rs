@@ -3,6 +3,7 @@
 pub mod block_list;
 pub mod body;
 pub mod cache;
+mod cache_room;
 pub mod client;
 pub mod contamination;
 pub mod error;

@@ -9,3 +9,11 @@ globalThis.fetch = (input, options) => {
   }
   return real(url, options);
 };
+
+// The older server refuses itself a second request within a second, also where one search of its own makes three. Its
+// clock runs fast here, so that it comes to the end of them.
+if (process.env.BRAVE_FAST_CLOCK) {
+  const start = Date.now();
+  let looked = 0;
+  Date.now = () => start + 2_000 * ++looked;
+}

@@ -43,8 +43,12 @@ impl Peer {
     pub(crate) async fn npx(package: &str, stand_in: &str) -> Self {
         let preload = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/brave_stand_in.cjs");
         let options = format!("--require {}", preload.display());
-        let environment =
-            [("BRAVE_API_KEY", "key"), ("BRAVE_STAND_IN", stand_in), ("NODE_OPTIONS", options.as_str())];
+        let environment = [
+            ("BRAVE_API_KEY", "key"),
+            ("BRAVE_STAND_IN", stand_in),
+            ("BRAVE_FAST_CLOCK", if package.starts_with("@brave/") { "" } else { "1" }),
+            ("NODE_OPTIONS", options.as_str()),
+        ];
         Self::start(command(&servers().join("bin/npx"), &["-y", package], &environment)).await
     }
 

@@ -9,6 +9,7 @@ use clap::Parser;
 use gaia_sandbox::{AddressRange, SystemResolver};
 
 use super::Fetch;
+use super::converters::Converters;
 use super::media::Downloads;
 use super::worker::Worker;
 use crate::serve::{ServeArgs, ServeError, Start};
@@ -63,6 +64,10 @@ pub struct FetchArgs {
     #[arg(long, value_name = "N", default_value_t = 600)]
     pub cache_fresh_sec: u64,
 
+    /// Bytes of all kept pages together; the oldest make room for new ones
+    #[arg(long, value_name = "BYTES", default_value_t = MAX_CACHE_BYTES)]
+    pub cache_max_bytes: u64,
+
     /// Folder for files that are not text, such as recordings; the default is the folder `fetched` in that of the
     /// sample's files
     #[arg(long, value_name = "DIR")]
@@ -82,6 +87,9 @@ pub struct FetchArgs {
     #[command(flatten)]
     pub serve: ServeArgs,
 }
+
+/// A run of all questions reads some thousands of pages and documents, of which few are larger than a megabyte.
+const MAX_CACHE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// All there is: an empty prefix holds every address of its kind.
 const EVERYTHING: [&str; 2] = ["0.0.0.0/0", "::/0"];
@@ -103,7 +111,7 @@ pub async fn start(args: FetchArgs) -> Result<Start<Fetch>, ServeError> {
         |given: &Option<OsString>| given.clone().filter(|given| !given.is_empty()).map(PathBuf::from);
     let cache = match folder(&args.cache_dir) {
         Some(folder) => Some(
-            Cache::open(&folder, Duration::from_secs(args.cache_fresh_sec))
+            Cache::open(&folder, Duration::from_secs(args.cache_fresh_sec), args.cache_max_bytes)
                 .map_err(|error| ServeError::Environment(format!("failed to open the cache: {error}")))?,
         ),
         None => None,
@@ -126,6 +134,7 @@ pub async fn start(args: FetchArgs) -> Result<Start<Fetch>, ServeError> {
     Ok(Start::Serve(Fetch::new(super::Settings {
         web,
         worker,
+        converters: Converters::of_this_machine(),
         integrity,
         archive,
         downloads: Downloads::new(folder(&args.save_dir), folder(&args.files_dir)),

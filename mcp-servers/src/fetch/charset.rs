@@ -1,5 +1,7 @@
 //! Bytes as text: byte order mark, header, declaration in the document, and a guess when all else is silent or wrong.
 
+use std::borrow::Cow;
+
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8};
 
@@ -8,8 +10,8 @@ const DECLARED_WITHIN_BYTES: usize = 4_096;
 /// Enough to tell languages apart.
 const GUESS_BYTES: usize = 64 * 1024;
 
-/// The text, and the name of the encoding it was in.
-pub fn decode(body: &[u8], content_type: Option<&str>) -> (String, &'static str) {
+/// The text, and the name of the encoding it was in. Text in UTF-8 is not copied.
+pub fn decode<'a>(body: &'a [u8], content_type: Option<&str>) -> (Cow<'a, str>, &'static str) {
     if let Some((encoding, _)) = Encoding::for_bom(body) {
         return decoded(encoding, body);
     }
@@ -19,7 +21,7 @@ pub fn decode(body: &[u8], content_type: Option<&str>) -> (String, &'static str)
     match declared {
         // Many pages say UTF-8 because their template does.
         Some(encoding) if encoding == UTF_8 => match std::str::from_utf8(body) {
-            Ok(text) => (text.to_owned(), UTF_8.name()),
+            Ok(text) => (Cow::Borrowed(text), UTF_8.name()),
             Err(_) => decoded(if is_nearly_utf8(body) { UTF_8 } else { guess(body) }, body),
         },
         Some(encoding) => decoded(encoding, body),
@@ -27,9 +29,9 @@ pub fn decode(body: &[u8], content_type: Option<&str>) -> (String, &'static str)
     }
 }
 
-fn decoded(encoding: &'static Encoding, body: &[u8]) -> (String, &'static str) {
+fn decoded<'a>(encoding: &'static Encoding, body: &'a [u8]) -> (Cow<'a, str>, &'static str) {
     let (text, used, _) = encoding.decode(body);
-    (text.into_owned(), used.name())
+    (text, used.name())
 }
 
 fn guess(body: &[u8]) -> &'static Encoding {
@@ -110,7 +112,7 @@ mod tests {
             (b"\x93\xfa\x96\x7b".to_vec(), Some("text/plain; charset=shift_jis"), "日本", "Shift_JIS"),
             (page("<meta charset=utf-16>"), None, "<meta charset=utf-16>café", "windows-1252"),
         ] {
-            assert_eq!(decode(&body, content_type), (expected.to_owned(), name), "{content_type:?} {body:?}");
+            assert_eq!(decode(&body, content_type), (expected.into(), name), "{content_type:?} {body:?}");
         }
     }
 

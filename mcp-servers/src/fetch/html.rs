@@ -6,6 +6,7 @@ mod dom;
 mod embedded;
 mod facts;
 mod inline;
+mod main_part;
 mod parse;
 mod select;
 mod strip;
@@ -15,6 +16,9 @@ use url::Url;
 
 /// A page with less text lets its scripts fetch or unfold what it shows.
 const LITTLE_TEXT_BYTES: usize = 600;
+
+/// Said before the text of a page that no tree was built of.
+const TEXT_ONLY: &str = "[this page is too deep, too large or too slow to be laid out: here is its text alone, without links and tables]";
 
 /// How much of a page is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +60,8 @@ pub struct Link {
 /// Converts a page that was found at `base`. Bounded in time and memory whatever the input.
 pub fn convert(html: &str, base: &Url, extent: Extent) -> Readable {
     let Some(document) = parse::parse(html) else {
-        return Readable { markdown: strip::text(html), shown: Shown::TextOnly, ..Readable::default() };
+        let markdown = format!("{TEXT_ONLY}\n\n{}", strip::text(html));
+        return Readable { markdown, shown: Shown::TextOnly, ..Readable::default() };
     };
     let facts = facts::read(&document);
     let base =

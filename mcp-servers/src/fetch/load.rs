@@ -19,8 +19,10 @@ use crate::web::robots::RobotsRule;
 
 /// For how long a page is the same while a model pages through it.
 const RECENT_FOR: Duration = Duration::from_secs(300);
-/// Texts kept for that.
+/// Texts kept for that …
 const MAX_RECENT: usize = 8;
+/// … and what they may hold together, pictures included; the last one is kept whatever its size.
+const MAX_RECENT_BYTES: usize = 32 * 1024 * 1024;
 /// The notice of the reference server for a page without content.
 const EMPTY: &str = "<error>Page failed to be simplified from HTML</error>";
 
@@ -83,9 +85,19 @@ impl Recent {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         recent.retain(|(_, known, _)| known != wish);
         recent.push_back((Instant::now(), wish.clone(), content.clone()));
-        if recent.len() > MAX_RECENT {
-            recent.pop_front();
+        let mut bytes: usize = recent.iter().map(|(_, _, content)| content.memory_bytes()).sum();
+        while recent.len() > MAX_RECENT || (bytes > MAX_RECENT_BYTES && recent.len() > 1) {
+            let Some((_, _, oldest)) = recent.pop_front() else { break };
+            bytes -= oldest.memory_bytes();
         }
+    }
+}
+
+impl Content {
+    fn memory_bytes(&self) -> usize {
+        let links = self.links.iter().map(|link| link.text.len() + link.url.len() + size_of::<Link>());
+        let pictures = self.pictures.iter().map(|picture| picture.base64.len());
+        self.text.len() + links.sum::<usize>() + pictures.sum::<usize>()
     }
 }
 
@@ -138,6 +150,7 @@ async fn read(settings: &Settings, wish: &Wish, page: Page) -> Result<Content, F
             let base = archived::original(&page.url).unwrap_or_else(|| page.url.clone());
             let extent = if wish.mode == Mode::Full { Extent::Full } else { Extent::Readable };
             let body = page.body;
+            let _place = settings.converters.enter(body.len()).await;
             let readable = blocking(&wish.url, move || {
                 let (text, _) = charset::decode(&body, content_type.as_deref());
                 html::convert(&text, &base, extent)
@@ -154,7 +167,9 @@ async fn read(settings: &Settings, wish: &Wish, page: Page) -> Result<Content, F
         Kind::Html | Kind::Text => {
             let body = page.body;
             let declared = content_type.clone();
-            content.text = blocking(&wish.url, move || charset::decode(&body, declared.as_deref()).0).await?;
+            content.text =
+                blocking(&wish.url, move || charset::decode(&body, declared.as_deref()).0.into_owned())
+                    .await?;
             content.prefix = format!(
                 "Content type {} cannot be simplified to markdown, but here is the raw content:\n",
                 content_type.unwrap_or_default()
@@ -216,4 +231,46 @@ async fn blocking<T: Send + 'static>(
         url: url.to_string(),
         reason: "the converter crashed on it; try mode=\"raw\"".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(text: &str) -> Arc<Content> {
+        Arc::new(Content {
+            url: Url::parse("http://a.example/").unwrap(),
+            status: 200,
+            content_type: String::new(),
+            bytes: 0,
+            prefix: String::new(),
+            text: text.to_owned(),
+            title: None,
+            date: None,
+            language: None,
+            pictures: Vec::new(),
+            links: Vec::new(),
+            is_part: false,
+            contamination: None,
+        })
+    }
+
+    #[test]
+    fn what_was_loaded_last_is_bounded_in_number_and_in_bytes() {
+        let recent = Recent::default();
+        let wish = |number: usize| {
+            let url = Url::parse(&format!("http://a.example/{number}")).unwrap();
+            Wish::new(url, Mode::Readable, RobotsRule::Ignore)
+        };
+        let kept = |recent: &Recent| -> Vec<usize> {
+            (0..20).filter(|number| recent.get(&wish(*number)).is_some()).collect()
+        };
+        (0..10).for_each(|number| recent.put(&wish(number), &content("short")));
+        assert_eq!(kept(&recent), [2, 3, 4, 5, 6, 7, 8, 9]);
+        let third = "x".repeat(MAX_RECENT_BYTES / 3);
+        (10..14).for_each(|number| recent.put(&wish(number), &content(&third)));
+        assert_eq!(kept(&recent), [11, 12, 13]);
+        recent.put(&wish(14), &content(&"x".repeat(MAX_RECENT_BYTES * 2)));
+        assert_eq!(kept(&recent), [14], "the model may page through it");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -10,8 +11,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::cache_room::Room;
+
 /// Of what is kept, the headers that say what it is and how to ask whether it is still right.
-const KEPT_HEADERS: [HeaderName; 6] = [
+const KEPT_HEADERS: [HeaderName; 7] = [
+    header::CACHE_CONTROL,
     header::CONTENT_TYPE,
     header::CONTENT_LANGUAGE,
     header::CONTENT_DISPOSITION,
@@ -30,6 +34,7 @@ pub struct Cache {
     folder: PathBuf,
     /// How long a page is taken as it is when it does not say itself.
     fresh: Duration,
+    room: Arc<Room>,
 }
 
 /// A page as it was kept.
@@ -51,10 +56,10 @@ struct Head {
 }
 
 impl Cache {
-    /// Makes the folder when it is not there.
-    pub fn open(folder: &Path, fresh: Duration) -> std::io::Result<Self> {
+    /// Makes the folder when it is not there. What is kept in it, by all servers together, is `max_bytes` at most.
+    pub fn open(folder: &Path, fresh: Duration, max_bytes: u64) -> std::io::Result<Self> {
         fs_err::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_owned(), fresh })
+        Ok(Self { folder: folder.to_owned(), fresh, room: Arc::new(Room::new(folder, max_bytes)) })
     }
 
     /// One file for each address and each kind of client.
@@ -99,6 +104,9 @@ impl Cache {
         now: SystemTime,
     ) {
         let Some(fresh) = self.may_keep(url, status, headers, now) else { return };
+        if !self.room.has_place_for(body.len() as u64) {
+            return;
+        }
         let kept = KEPT_HEADERS.iter().filter_map(|name| {
             Some((name.as_str().to_owned(), headers.get(name)?.to_str().ok()?.to_owned()))
         });
@@ -110,7 +118,7 @@ impl Cache {
             fresh_until_unix_sec: unix(now + fresh),
         };
         if let Err(error) = self.write(&self.path(url, user_agent), &head, body) {
-            tracing::debug!(%error, "a page was not kept");
+            tracing::debug!(%error, "failed to keep a page, or to make room for it");
         }
     }
 
@@ -120,8 +128,9 @@ impl Cache {
         serde_json::to_writer(&mut file, head)?;
         file.write_all(b"\n")?;
         file.write_all(body)?;
+        let bytes = file.as_file().metadata()?.len();
         file.persist(path)?;
-        Ok(())
+        self.room.taken(bytes)
     }
 
     /// For how long a reply may be used unasked; `None` when it must not be kept.
@@ -172,6 +181,19 @@ impl Kept {
         }
         conditions
     }
+
+    /// RFC 9111, 4.3.4: the headers of the reply that says it is still right take the places of those that were kept.
+    pub(super) fn renewed(mut self, confirmed: &HeaderMap) -> Self {
+        for name in &KEPT_HEADERS {
+            if let Some(value) = confirmed.get(name) {
+                self.headers.insert(name, value.clone());
+            }
+        }
+        if let Some(expires) = confirmed.get(header::EXPIRES) {
+            self.headers.insert(header::EXPIRES, expires.clone());
+        }
+        self
+    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
@@ -210,7 +232,7 @@ mod tests {
             (&[("cache-control", "max-age=99999999")], Some(600_000), 700_000),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let cache = Cache::open(folder.path(), Duration::from_secs(300)).unwrap();
+            let cache = Cache::open(folder.path(), Duration::from_secs(300), 1_000_000).unwrap();
             let url = put(&cache, headers, start);
             if let Some(seconds) = fresh_at {
                 let kept = cache.get(&url, AGENT, after(seconds)).unwrap();
@@ -231,16 +253,66 @@ mod tests {
             [("set-cookie", "a=b")],
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let cache = Cache::open(folder.path(), Duration::from_secs(300)).unwrap();
+            let cache = Cache::open(folder.path(), Duration::from_secs(300), 1_000_000).unwrap();
             let url = put(&cache, &headers, now);
             assert!(cache.get(&url, AGENT, now).is_none(), "{headers:?}");
         }
     }
 
     #[test]
+    fn a_page_that_is_still_right_is_fresh_again_as_the_server_says_now() {
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let later = start + Duration::from_secs(1_000);
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path(), Duration::from_secs(300), 1_000_000).unwrap();
+        let url = put(&cache, &[("cache-control", "no-cache"), ("etag", "\"1\"")], start);
+        let renew = |confirmed: HeaderMap| {
+            let kept = cache.get(&url, AGENT, later).unwrap().renewed(&confirmed);
+            cache.put(&url, AGENT, kept.status, &kept.headers, &kept.body, later);
+            cache.get(&url, AGENT, later).unwrap()
+        };
+        assert!(!renew(HeaderMap::new()).is_fresh(), "what was not to be used unasked is not now");
+        let kept = renew(HeaderMap::from_iter([(header::CACHE_CONTROL, "max-age=60".parse().unwrap())]));
+        assert!(kept.is_fresh());
+        assert_eq!((&kept.body[..], kept.conditions().len()), (&b"one\ntwo"[..], 1));
+    }
+
+    #[test]
+    fn servers_that_share_a_folder_keep_to_its_bound_and_read_whole_pages() {
+        const MAX_BYTES: u64 = 64 * 1024;
+        let folder = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let address = |number: usize| Url::parse(&format!("http://a.example/{number}")).unwrap();
+        let body = |number: usize| Bytes::from(format!("{number} ").repeat(500));
+        std::thread::scope(|scope| {
+            for server in 0..4 {
+                let cache = Cache::open(folder.path(), Duration::from_secs(300), MAX_BYTES).unwrap();
+                scope.spawn(move || {
+                    for number in (0..200).map(|round| (round * 7 + server * 50) % 200) {
+                        let url = address(number);
+                        cache.put(&url, AGENT, StatusCode::OK, &HeaderMap::new(), &body(number), now);
+                        // Kept by this or another server, or removed by one: never in part.
+                        if let Some(kept) = cache.get(&url, AGENT, now) {
+                            assert_eq!(kept.body, body(number));
+                        }
+                    }
+                });
+            }
+        });
+        let files = fs_err::read_dir(folder.path()).unwrap();
+        let total: u64 = files.map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+        // Each of the four may write a thirty-second between two counts.
+        assert!((MAX_BYTES / 2..=MAX_BYTES + MAX_BYTES / 8).contains(&total), "{total}");
+        let cache = Cache::open(folder.path(), Duration::from_secs(300), MAX_BYTES).unwrap();
+        let large = Bytes::from(vec![b'x'; MAX_BYTES as usize / 4]);
+        cache.put(&address(999), AGENT, StatusCode::OK, &HeaderMap::new(), &large, now);
+        assert!(cache.get(&address(999), AGENT, now).is_none(), "one page does not drive out all others");
+    }
+
+    #[test]
     fn a_torn_or_foreign_file_is_as_good_as_none() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path(), Duration::from_secs(300)).unwrap();
+        let cache = Cache::open(folder.path(), Duration::from_secs(300), 1_000_000).unwrap();
         let now = SystemTime::now();
         let url = put(&cache, &[("etag", "\"1\"")], now);
         assert_eq!(cache.get(&url, AGENT, now).unwrap().conditions()[header::IF_NONE_MATCH], "\"1\"");

@@ -354,7 +354,9 @@ impl WebClient {
         let response = request.send().await.map_err(|error| connection_error(hop.url, &error))?;
         let status = response.status();
         if let (StatusCode::NOT_MODIFIED, Some(kept)) = (status, kept) {
-            return Ok(reply_of(kept.clone(), "cache, still right"));
+            let kept = kept.clone().renewed(response.headers());
+            self.keep(ask, hop, kept.status, &kept.headers, &kept.body);
+            return Ok(reply_of(kept, "cache, still right"));
         }
         let headers = response.headers().clone();
         // What is not shown need not be read.
@@ -369,10 +371,14 @@ impl WebClient {
             },
             BodyError::Broken(error) => connection_error(hop.url, &error),
         })?;
-        if let Some(cache) = &self.cache {
-            cache.put(hop.url, ask.user_agent, status, &headers, &body, SystemTime::now());
-        }
+        self.keep(ask, hop, status, &headers, &body);
         Ok(Reply { status, headers, body, from: "network" })
+    }
+
+    fn keep(&self, ask: &Ask<'_>, hop: &Hop<'_>, status: StatusCode, headers: &HeaderMap, body: &Bytes) {
+        if let Some(cache) = &self.cache {
+            cache.put(hop.url, ask.user_agent, status, headers, body, SystemTime::now());
+        }
     }
 }
 

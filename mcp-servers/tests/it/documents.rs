@@ -162,6 +162,13 @@ async fn text_of_any_kind_comes_as_it_is() {
     let missing =
         readings.iter().filter(|reading| reading.last().unwrap().trim().parse::<f64>().is_err()).count();
     assert_eq!(missing, 9);
+    let mut by_station = std::collections::BTreeMap::<&str, Vec<f64>>::new();
+    for reading in &readings {
+        by_station.entry(reading[1]).or_default().extend(reading[2].trim().parse::<f64>());
+    }
+    let means = by_station.iter().map(|(name, all)| (all.iter().sum::<f64>() / all.len() as f64, *name));
+    let (mean, warmest) = means.max_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
+    assert_eq!((warmest, format!("{mean:.2}").as_str()), ("Birch", "12.23"));
 
     let notes = read("notes.txt", json!({})).await;
     let body = notes.split_once(":\nContents of ").unwrap().1.split_once('\n').unwrap().1;
@@ -178,13 +185,39 @@ async fn text_of_any_kind_comes_as_it_is() {
     assert_eq!(format!("{distance:.3}"), "1.474");
 
     let catalog = read("catalog.xml", json!({})).await;
-    for title in ["Salt", "North Wind", "Blue Lantern"] {
-        assert!(catalog.contains(title), "{title}");
-    }
+    let between = |text: &str, before: &str, after: &str| -> String {
+        text.split(before)
+            .nth(1)
+            .unwrap()
+            .split(after)
+            .next()
+            .unwrap()
+            .split('>')
+            .next_back()
+            .unwrap()
+            .to_owned()
+    };
+    let mut novels: Vec<(String, String)> = catalog
+        .split("<book ")
+        .filter(|book| book.starts_with("kind=\"novel\""))
+        .map(|book| (between(book, "<year>", "</year>"), between(book, "<title", "</title>")))
+        .collect();
+    novels.sort_by(|one, other| other.0.cmp(&one.0));
+    let titles: Vec<String> = novels.into_iter().map(|(_, title)| title).collect();
+    assert_eq!(titles.join(", "), "Salt, North Wind, Blue Lantern");
+
     let people = read("people.jsonld", json!({})).await;
-    let graph: Value = serde_json::from_str(&people[people.find('{').unwrap()..]).unwrap();
-    assert!(graph.to_string().contains("ScholarlyArticle"));
-    assert!(read("puzzle.py", json!({})).await.contains("def "));
+    let graph: Value = serde_json::from_str(&people[people.find("{\n").unwrap()..]).unwrap();
+    let persons: Vec<&Value> =
+        graph["@graph"].as_array().unwrap().iter().filter(|node| node["@type"] == "Person").collect();
+    let articles = persons.iter().flat_map(|person| person["workExample"].as_array().into_iter().flatten());
+    let articles = articles.filter(|work| work["@type"] == "ScholarlyArticle").count();
+    assert_eq!(format!("{:.2}", articles as f64 / persons.len() as f64), "2.25");
+
+    let puzzle = read("puzzle.py", json!({})).await;
+    let code = &puzzle[puzzle.find("import itertools").unwrap()..];
+    let ran = std::process::Command::new("python3").args(["-c", code]).output().unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap().trim(), "6391");
 }
 
 #[tokio::test]
@@ -192,11 +225,14 @@ async fn pictures_come_as_pictures() {
     let site = Site::start(document).await;
     let web = Web::fetch(&[]).await;
     for name in ["sign.png", "chart.png"] {
+        let original =
+            fs_err::read(format!("{}/tests/documents/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
         let result = web.call("fetch", json!({ "url": site.url(&format!("/{name}")) })).await;
         assert!(all_text(&result).contains("[a picture: image/png, "), "{}", all_text(&result));
         let picture = result.content[1].as_image().unwrap();
         assert_eq!(picture.mime_type, "image/png");
-        assert!(STANDARD.decode(&picture.data).unwrap().starts_with(b"\x89PNG"));
+        // What a model that sees needs for the answer is all there.
+        assert_eq!(STANDARD.decode(&picture.data).unwrap(), original);
     }
 }
 
@@ -219,4 +255,25 @@ async fn recordings_are_described_and_saved_for_other_tools() {
     assert_eq!(fs_err::read(saved[0].as_ref().unwrap().path()).unwrap(), wav);
     let video = web.page(&site.url("/film.mp4")).await;
     assert!(video.contains("[a video, 12 bytes; saved as /shared_files/fetched/film-"), "{video}");
+}
+
+/// Who hears answers from a recording needs it as it is, under a name that other tools find.
+#[tokio::test]
+async fn recordings_are_saved_byte_by_byte() {
+    let site = Site::start(document).await;
+    let wav = fs_err::read_dir(sample_files()).unwrap().map(|entry| entry.unwrap().path());
+    let wav = wav.filter(|path| path.extension().is_some_and(|name| name == "wav")).last().unwrap();
+    let mp3 = format!("{}/tests/documents/voicemail.mp3", env!("CARGO_MANIFEST_DIR"));
+    for path in [wav, mp3.into()] {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let folder = tempfile::tempdir().unwrap();
+        let web = Web::fetch(&["--save-dir", folder.path().to_str().unwrap()]).await;
+        let text = web.page(&site.url(&format!("/{name}"))).await;
+        let saved = text.split("saved as ").nth(1).unwrap().split(", for other tools").next().unwrap();
+        assert!(
+            text.contains("[a sound recording, ") && saved.starts_with(folder.path().to_str().unwrap()),
+            "{text}"
+        );
+        assert_eq!(fs_err::read(saved).unwrap(), fs_err::read(&path).unwrap(), "{name}");
+    }
 }

@@ -1,7 +1,9 @@
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
-use crate::site::{Site, html, page, redirect, status, with_headers};
-use crate::support::{ERAS, Era, stdio};
+use crate::site::{Reply, Site, html, page, redirect, status, with_headers};
+use crate::support::{ERAS, Era, http, stdio};
 use crate::web_support::{FETCH, Web, all_text};
 
 const ARTICLE: &str = "<html lang=en><head><title>The tower</title></head><body><nav><a href=/>Home</a></nav>\
@@ -110,6 +112,22 @@ async fn charsets_and_compressions_are_undone() {
     }
 }
 
+/// Packed elsewhere: `<html><p>packed` with brotli and with zstd.
+#[tokio::test]
+async fn newer_compressions_are_undone() {
+    let brotli = b"\x0b\x07\x80\x3c\x68\x74\x6d\x6c\x3e\x3c\x70\x3e\x70\x61\x63\x6b\x65\x64\x03";
+    let zstd =
+        b"\x28\xb5\x2f\xfd\x20\x0f\x79\x00\x00\x3c\x68\x74\x6d\x6c\x3e\x3c\x70\x3e\x70\x61\x63\x6b\x65\x64";
+    let packed = |encoding, body: &[u8]| {
+        with_headers(200, &[("Content-Type", "text/html"), ("Content-Encoding", encoding)], body)
+    };
+    let site = Site::of(&[("/br", packed("br", brotli)), ("/zstd", packed("zstd", zstd))]).await;
+    let web = Web::fetch(&["--ignore-robots-txt"]).await;
+    for path in ["/br", "/zstd"] {
+        assert!(web.page(&site.url(path)).await.ends_with("\npacked"), "{path}");
+    }
+}
+
 fn crc32(data: &[u8]) -> u32 {
     !data.iter().fold(!0, |crc, byte| {
         (0..8)
@@ -194,6 +212,39 @@ async fn a_busy_server_is_waited_for_and_cookies_are_kept() {
     assert!(web.page(&site.url("/cookie")).await.contains("cookie: seen=1"));
     let text = web.failure("fetch", json!({ "url": site.url("/closed") })).await;
     assert!(text.contains("status code 503") && text.contains("7200 s"), "{text}");
+}
+
+#[tokio::test]
+async fn a_host_has_six_requests_at_once_and_the_delay_that_it_asks_for() {
+    let slow = Site::start(|_| Reply::ThenSilence(Vec::new())).await;
+    let other = Site::of(&[("/", html("<p>elsewhere"))]).await;
+    let web = Web::fetch(&["--ignore-robots-txt", "--timeout-sec", "5"]).await;
+    let calls = (0..10).map(|number| {
+        let url = slow.url(&format!("/{number}"));
+        web.failure("fetch", json!({ "url": url }))
+    });
+    let watching = async {
+        while slow.asked().len() < 6 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // Another host is not kept waiting, and what its call takes is time enough for a seventh.
+        assert!(web.page(&other.url("/")).await.contains("elsewhere"));
+        assert_eq!(slow.asked().len(), 6);
+    };
+    let (ended, ()) = tokio::join!(futures_util::future::join_all(calls), watching);
+    assert!(ended.iter().all(|text| text.contains("within 5 s")), "{ended:?}");
+
+    let polite = Site::of(&[
+        ("/robots.txt", page("text/plain", "User-agent: *\nCrawl-delay: 1")),
+        ("/", html("<p>here")),
+    ])
+    .await;
+    let web = Web::fetch(&[]).await;
+    let start = Instant::now();
+    for _ in 0..2 {
+        assert!(web.page(&polite.url("/")).await.contains("here"));
+    }
+    assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -371,4 +422,23 @@ async fn a_modern_client_hears_the_log_when_it_asks_for_it() {
     let info = client.service.peer_info().unwrap();
     assert!(info.capabilities.logging.is_some() && info.capabilities.prompts.is_some());
     client.close().await;
+}
+
+#[tokio::test]
+async fn over_http_both_eras_page_through_what_was_read_once() {
+    let site = Site::of(&[("/text", page("text/plain", "abcdefghij"))]).await;
+    let server = http(FETCH, &["--allow-private-ips", "--ignore-robots-txt"], &[]).await;
+    for era in ERAS {
+        let client = server.connect("/mcp", era).await;
+        for (start, expected) in [(0, "abcd"), (4, "efgh"), (8, "ij")] {
+            let arguments = json!({ "url": site.url("/text"), "start_index": start, "max_length": 4 });
+            let result = client.try_call("fetch", arguments).await.unwrap();
+            assert!(all_text(&result).contains(&format!("/text:\n{expected}")), "{era:?}: {result:?}");
+        }
+        let found = client.call("find", json!({ "url": site.url("/text"), "pattern": "def" })).await;
+        assert_eq!(found.structured_content.unwrap()["total"], 1);
+        // The first part is always read anew.
+        assert_eq!(site.targets().len(), if era == Era::Legacy { 1 } else { 2 }, "{era:?}");
+        client.close().await;
+    }
 }

@@ -62,7 +62,7 @@ impl ClientHandler for Logs {
 pub(crate) struct Web {
     pub(crate) client: Client<Logs>,
     pub(crate) logs: Logs,
-    _server: Process,
+    server: Process,
 }
 
 impl Web {
@@ -74,7 +74,7 @@ impl Web {
         command.envs(environment.iter().copied());
         let logs = Logs::default();
         let (server, client) = stdio_of(command, Era::Legacy, logs.clone()).await;
-        Self { client, logs, _server: server }
+        Self { client, logs, server }
     }
 
     /// A fetch server that may reach loopback.
@@ -84,6 +84,14 @@ impl Web {
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
         self.client.try_call(tool, arguments).await.expect("the call is answered with a result")
+    }
+
+    /// The most memory that the server itself ever had.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let pid = self.server.child.id().expect("the server runs");
+        let status = fs_err::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
     /// The text of a page, up to a length that holds all of it.

@@ -53,7 +53,8 @@ fn list(package: &mut Package) -> Result<String, String> {
         let file = package.by_index_raw(index).map_err(|error| format!("the file is damaged: {error}"))?;
         let locked = if file.encrypted() { ", encrypted" } else { "" };
         let name = file.name().unwrap_or("[a name that cannot be read]".into());
-        text.push_str(&format!("\n- {name} ({} bytes{locked})", file.size()));
+        let closed = if file.size() > MAX_MEMBER_BYTES { ", too long to be shown" } else { "" };
+        text.push_str(&format!("\n- {name} ({} bytes{locked}{closed})", file.size()));
     }
     if count > MAX_LISTED {
         text.push_str(&format!("\n- and {} more", count - MAX_LISTED));
@@ -70,7 +71,7 @@ fn show(name: &str, member: Vec<u8>, wanted: Wanted) -> Option<String> {
             Ok(document) => document.text,
             Err(error) => format!("[cannot be read: {error}]"),
         }),
-        Kind::Text => Some(charset::decode(&member, None).0),
+        Kind::Text => Some(charset::decode(&member, None).0.into_owned()),
         Kind::Html => Some(html::convert(&charset::decode(&member, None).0, &url, Extent::Readable).markdown),
         Kind::Image(_) | Kind::Audio | Kind::Video | Kind::Binary => None,
     }

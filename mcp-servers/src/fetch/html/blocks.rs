@@ -62,3 +62,17 @@ pub(super) fn is_block(name: &LocalName) -> bool {
             | local_name!("tr")
     )
 }
+
+/// What stands in a line, and is told from its neighbours by its style alone.
+pub(super) fn is_phrase(name: &LocalName) -> bool {
+    matches!(
+        *name,
+        local_name!("a")
+            | local_name!("abbr")
+            | local_name!("data")
+            | local_name!("label")
+            | local_name!("output")
+            | local_name!("span")
+            | local_name!("time")
+    )
+}

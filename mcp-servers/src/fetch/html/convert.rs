@@ -6,7 +6,7 @@ use html5ever::{LocalName, local_name};
 use url::Url;
 
 use super::Link;
-use super::blocks::{block_breaks, heading_level, is_block};
+use super::blocks::{block_breaks, heading_level, is_block, is_phrase};
 use super::dom::{Data, Dom, Element, Into, NodeId, Step};
 use super::inline::{Buffer, Lines};
 use super::select::Selection;
@@ -32,6 +32,7 @@ pub(super) fn markdown(dom: &Dom, selection: &Selection, base: &Url) -> Converte
         tables: Vec::new(),
         lists: Vec::new(),
         open: Vec::new(),
+        seam: None,
         verbatim: 0,
         links: Vec::new(),
     };
@@ -59,6 +60,8 @@ struct Writer<'a> {
     lists: Vec<List>,
     /// Marks whose end depends on what comes between: where they stand in the buffer.
     open: Vec<Open>,
+    /// Where a phrase ended that the next may be glued to: the number of buffers, and the length of the innermost.
+    seam: Option<(usize, usize)>,
     /// How many `<pre>` we are in.
     verbatim: u32,
     links: Vec<Link>,
@@ -104,6 +107,9 @@ impl Writer<'_> {
     }
 
     fn enter_element(&mut self, id: NodeId, element: &Element) -> Into {
+        if self.verbatim == 0 && is_phrase(&element.name) {
+            self.keep_apart(id);
+        }
         match element.name {
             local_name!("br") => self.buffer().break_lines(1),
             local_name!("hr") => {
@@ -162,9 +168,31 @@ impl Writer<'_> {
         Into::Children
     }
 
+    /// `<time>2021-03-02</time><span>1</span>` stands apart on the page by its style, and would read as 2021-03-021.
+    fn keep_apart(&mut self, id: NodeId) {
+        let here = (self.buffers.len(), self.buffer().text.len());
+        if self.seam == Some(here)
+            && self.dom.first_char(id).is_some_and(|first| first.is_ascii_alphanumeric())
+        {
+            self.buffer().words(" ");
+        }
+    }
+
     fn leave(&mut self, id: NodeId) {
-        let dom = self.dom;
-        let Data::Element(element) = &dom.node(id).data else { return };
+        let Data::Element(element) = &self.dom.node(id).data else { return };
+        self.leave_element(id, element);
+        // Letters one by one are a word in a costume.
+        let is_seam = |text: &str| {
+            let mut letters = text.chars().rev();
+            let last = letters.next().unwrap_or(' ');
+            last.is_ascii_digit() || (last.is_ascii_alphabetic() && letters.next().is_some())
+        };
+        if is_phrase(&element.name) && self.dom.last_text(id).is_some_and(is_seam) {
+            self.seam = Some((self.buffers.len(), self.buffer().text.len()));
+        }
+    }
+
+    fn leave_element(&mut self, id: NodeId, element: &Element) {
         match element.name {
             local_name!("a")
             | local_name!("strong")

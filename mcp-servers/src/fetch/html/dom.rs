@@ -126,6 +126,30 @@ impl Dom {
         }
     }
 
+    /// What a node begins with, when that is text right at its beginning.
+    pub(super) fn first_char(&self, id: NodeId) -> Option<char> {
+        let mut here = id;
+        loop {
+            match &self.node(here).data {
+                Data::Text(text) => return text.chars().next(),
+                Data::Element(element) if is_unseen(&element.name) => return None,
+                _ => here = self.children(here).next()?,
+            }
+        }
+    }
+
+    /// The last stretch of text in a node, when that is at its end.
+    pub(super) fn last_text(&self, id: NodeId) -> Option<&str> {
+        let mut here = id;
+        loop {
+            match &self.node(here).data {
+                Data::Text(text) => return Some(text),
+                Data::Element(element) if is_unseen(&element.name) => return None,
+                _ => here = Some(self.node(here).last).filter(|last| *last != NONE)?,
+            }
+        }
+    }
+
     /// All text below a node, with single spaces, up to `limit` bytes.
     pub(super) fn text(&self, root: NodeId, limit_bytes: usize) -> String {
         let mut text = String::new();

@@ -6,17 +6,19 @@
 use html5ever::{LocalName, local_name};
 
 use super::dom::{DOCUMENT, Data, Dom, Element, Into, NodeId, Step, is_unseen};
+use super::main_part;
 use super::{Extent, Shown};
 
 /// A part of a page that says less than this is told from menus by its links alone.
 const SHORT_CHARS: u32 = 200;
 /// Share of a part's text that stands in links, in percent, from which on it is a list of links to elsewhere.
 const MENU_LINK_PERCENT: u32 = 50;
-/// The main element must hold this share of the page's text, in percent. One that holds less was not meant for the text.
-const MAIN_PERCENT: u32 = 40;
-/// What is shown must hold this share of all text outside of menus, in percent; else the whole page is shown.
+/// The same for a part that is named like one: dates and numbers stand beside its links.
+const NAMED_MENU_LINK_PERCENT: u32 = 35;
+/// What is shown must hold this share of all text outside of links, in percent; else the whole page is shown.
 const KEPT_PERCENT: u32 = 40;
-/// A page with less text than this was not understood, or has little to say: then all of it is shown, if that is …
+/// A page with less text than this was not understood, or has little to say: then all of it is shown, if what was left
+/// out is, outside of links, …
 const LITTLE_CHARS: u32 = 250;
 /// … several times as much.
 const LEFT_OUT_TIMES: u32 = 3;
@@ -36,9 +38,9 @@ impl Selection {
 }
 
 /// Characters of text below each node, and of those in links.
-struct Sizes {
-    text: Vec<u32>,
-    linked: Vec<u32>,
+pub(super) struct Sizes {
+    pub(super) text: Vec<u32>,
+    pub(super) linked: Vec<u32>,
 }
 
 pub(super) fn select(dom: &Dom, extent: Extent) -> Selection {
@@ -58,25 +60,25 @@ pub(super) fn select(dom: &Dom, extent: Extent) -> Selection {
     if extent == Extent::Full {
         return whole();
     }
-    let sizes = sizes(dom, body, &hidden);
+    let all = sizes(dom, body, &hidden);
     let mut skipped = hidden.clone();
-    skip_surroundings(dom, body, &sizes, &mut skipped);
-    let kept = self::sizes(dom, body, &skipped);
-    let all = kept.text[body as usize];
-    let root = main_part(dom, body, &kept, &skipped).unwrap_or(body);
-    let shown = kept.text[root as usize];
-    let outside_links = sizes.text[body as usize].saturating_sub(sizes.linked[body as usize]);
-    let left_out = sizes.text[body as usize].saturating_sub(shown);
+    skip_surroundings(dom, body, &all, &mut skipped);
+    main_part::keep_main_part(dom, body, &sizes(dom, body, &skipped), &mut skipped);
+    let kept = sizes(dom, body, &skipped);
+    let size = |sizes: &Sizes| (sizes.text[body as usize], sizes.linked[body as usize]);
+    let ((text, linked), (shown, shown_linked)) = (size(&all), size(&kept));
+    let (outside_links, shown_outside_links) = (text - linked, shown - shown_linked);
+    let left_out = outside_links - shown_outside_links;
     let is_little = shown < LITTLE_CHARS && left_out > LEFT_OUT_TIMES * shown;
-    let shown_outside_links = shown.saturating_sub(kept.linked[root as usize]);
-    if is_little || percent(shown_outside_links, outside_links) < KEPT_PERCENT {
+    let loses_much = left_out >= LITTLE_CHARS && percent(shown_outside_links, outside_links) < KEPT_PERCENT;
+    if is_little || loses_much || shown == 0 {
         return whole();
     }
-    let is_all = root == body && all == sizes.text[body as usize];
-    Selection { root, skipped, shown: if is_all { Shown::WholePage } else { Shown::MainContent } }
+    let shown = if shown == text { Shown::WholePage } else { Shown::MainContent };
+    Selection { root: body, skipped, shown }
 }
 
-fn percent(part: u32, whole: u32) -> u32 {
+pub(super) fn percent(part: u32, whole: u32) -> u32 {
     if whole == 0 { 100 } else { (u64::from(part) * 100 / u64::from(whole)) as u32 }
 }
 
@@ -148,9 +150,33 @@ fn visible_length(text: &str) -> u32 {
     text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() as u32
 }
 
+/// How much a part of a page says, and how much the content that it stands in.
+#[derive(Clone, Copy)]
+struct Share {
+    text: u32,
+    linked: u32,
+    /// Text of the `article` or `main` around it.
+    content: Option<u32>,
+}
+
+impl Share {
+    fn is_menu(self) -> bool {
+        self.has_links(MENU_LINK_PERCENT)
+    }
+
+    fn has_links(self, share_percent: u32) -> bool {
+        self.text > 0 && percent(self.linked, self.text) >= share_percent
+    }
+
+    /// A list of links that is what a page is there for.
+    fn is_the_content(self) -> bool {
+        self.content.is_some_and(|content| percent(self.text, content) >= MENU_LINK_PERCENT)
+    }
+}
+
 /// Menus, footers, forms and the like.
 fn skip_surroundings(dom: &Dom, body: NodeId, sizes: &Sizes, skipped: &mut [bool]) {
-    let mut inside_content = 0u32;
+    let mut contents: Vec<u32> = Vec::new();
     dom.walk(body, |step| match step {
         Step::Enter(id) => {
             if skipped[id as usize] {
@@ -158,17 +184,19 @@ fn skip_surroundings(dom: &Dom, body: NodeId, sizes: &Sizes, skipped: &mut [bool
             }
             let Some(element) = dom.element(id) else { return Into::Children };
             let (text, linked) = (sizes.text[id as usize], sizes.linked[id as usize]);
-            let is_menu = percent(linked, text) >= MENU_LINK_PERCENT && text > 0;
-            if id != body && is_surrounding(element, is_menu, text, inside_content > 0) {
+            let share = Share { text, linked, content: contents.last().copied() };
+            if id != body && is_surrounding(element, share) {
                 skipped[id as usize] = true;
                 return Into::Skip;
             }
-            inside_content += u32::from(is_content(&element.name));
+            if is_content(&element.name) {
+                contents.push(text);
+            }
             Into::Children
         }
         Step::Leave(id) => {
             if dom.name(id).is_some_and(is_content) {
-                inside_content -= 1;
+                contents.pop();
             }
             Into::Children
         }
@@ -179,8 +207,12 @@ fn is_content(name: &LocalName) -> bool {
     matches!(*name, local_name!("article") | local_name!("main"))
 }
 
-fn is_surrounding(element: &Element, is_menu: bool, text: u32, inside_content: bool) -> bool {
+fn is_surrounding(element: &Element, share: Share) -> bool {
+    let (is_menu, text, inside_content) = (share.is_menu(), share.text, share.content.is_some());
     let role = element.attribute_named("role").unwrap_or_default();
+    if is_clutter(element) {
+        return true;
+    }
     match element.name {
         local_name!("nav") | local_name!("button") | local_name!("select") => return true,
         local_name!("footer") => return !inside_content || is_menu,
@@ -190,12 +222,14 @@ fn is_surrounding(element: &Element, is_menu: bool, text: u32, inside_content: b
         _ => {}
     }
     match role {
+        // What an encyclopedia says before a page begins.
+        "note" => return false,
         "navigation" | "search" | "banner" | "menu" | "menubar" | "tablist" => {
             return is_menu || text < SHORT_CHARS;
         }
         "contentinfo" => return !inside_content,
         "dialog" | "alertdialog" => return is_about(element, &["cookie", "consent", "gdpr", "subscribe"]),
-        "complementary" => return is_menu,
+        "complementary" => return share.has_links(NAMED_MENU_LINK_PERCENT),
         _ => {}
     }
     let is_block = matches!(
@@ -215,66 +249,77 @@ fn is_surrounding(element: &Element, is_menu: bool, text: u32, inside_content: b
     ) {
         return true;
     }
-    is_menu
-        && is_about(
-            element,
-            &[
-                "breadcrumb",
-                "menu",
-                "navbar",
-                "navigation",
-                "sidebar",
-                "related",
-                "recommend",
-                "share",
-                "social",
-                "newsletter",
-                "subscribe",
-                "promo",
-                "advert",
-                "sponsor",
-                "footer",
-                "pagination",
-                "skip-link",
-                "tag-list",
-                "trending",
-                "popular",
-            ],
+    share.has_links(NAMED_MENU_LINK_PERCENT)
+        && !share.is_the_content()
+        && (is_named_nav(element)
+            || is_about(
+                element,
+                &[
+                    "breadcrumb",
+                    "menu",
+                    "navbar",
+                    "navigation",
+                    "sidebar",
+                    "related",
+                    "recommend",
+                    "share",
+                    "social",
+                    "newsletter",
+                    "subscribe",
+                    "promo",
+                    "advert",
+                    "sponsor",
+                    "footer",
+                    "pagination",
+                    "skip-link",
+                    "tag-list",
+                    "trending",
+                    "popular",
+                    "interlanguage",
+                    "portlet",
+                    "dropdown",
+                    "topbar",
+                    "toolbar",
+                    "masthead",
+                ],
+            ))
+}
+
+/// What common engines put beside headings and notes: marks to edit, to link, to jump.
+fn is_clutter(element: &Element) -> bool {
+    let classes = element.attribute(&local_name!("class")).unwrap_or_default();
+    classes.split_ascii_whitespace().any(|class| {
+        matches!(
+            class,
+            "mw-editsection"
+                | "mw-jump-link"
+                | "mw-cite-backlink"
+                | "mw-portlet-lang"
+                | "printfooter"
+                | "headerlink"
+                | "viewcode-link"
+                | "anchor-link"
+                | "skip-link"
         )
+    })
+}
+
+/// `nav` as a word of the class or the id, as in `main-nav`.
+fn is_named_nav(element: &Element) -> bool {
+    [local_name!("class"), local_name!("id")].iter().any(|name| {
+        let value = element.attribute(name).unwrap_or_default();
+        value
+            .split(|character: char| !character.is_ascii_alphanumeric())
+            .any(|word| word.eq_ignore_ascii_case("nav"))
+    })
 }
 
 /// Whether the class or the id of an element names one of these.
-fn is_about(element: &Element, words: &[&str]) -> bool {
+pub(super) fn is_about(element: &Element, words: &[&str]) -> bool {
     [local_name!("class"), local_name!("id")].iter().any(|name| {
         element.attribute(name).is_some_and(|value| {
             let value = value.to_ascii_lowercase();
             words.iter().any(|word| value.contains(word))
         })
     })
-}
-
-/// The one part that is the page's content by its own word.
-fn main_part(dom: &Dom, body: NodeId, sizes: &Sizes, skipped: &[bool]) -> Option<NodeId> {
-    let mut mains = Vec::new();
-    let mut articles = Vec::new();
-    dom.walk(body, |step| {
-        let Step::Enter(id) = step else { return Into::Children };
-        if skipped[id as usize] {
-            return Into::Skip;
-        }
-        if let Some(element) = dom.element(id) {
-            if element.name == local_name!("main") || element.attribute_named("role") == Some("main") {
-                mains.push(id);
-            } else if element.name == local_name!("article") {
-                articles.push(id);
-                return Into::Skip;
-            }
-        }
-        Into::Children
-    });
-    let all = sizes.text[body as usize];
-    let holds_most = |id: &NodeId| percent(sizes.text[*id as usize], all) >= MAIN_PERCENT;
-    // Several articles are a list of them, which is the content as a whole.
-    let article = if articles.len() == 1 { articles.into_iter().find(holds_most) } else { None };
-    mains.into_iter().find(holds_most).or(article)
 }
