@@ -40,10 +40,10 @@ impl Request {
     }
 
     pub(super) fn run(&self, content: &Content) -> CallToolResult {
-        let (total, hits) = self.hits(&content.text);
+        let Found { total, shown, hits } = self.hits(&content.text);
         let Self { shown_pattern, .. } = self;
         let url = &content.url;
-        let mut text = match (total, hits.len()) {
+        let mut text = match (total, shown) {
             (0, _) => format!(
                 "`{shown_pattern}` is not in {url} ({} characters); try fewer or other words",
                 content.text.chars().count()
@@ -66,10 +66,10 @@ impl Request {
         success(text, facts)
     }
 
-    /// How many there are, and the first ones. A hit within the surroundings of the one before is shown with it.
-    fn hits(&self, text: &str) -> (usize, Vec<String>) {
+    /// A hit within the surroundings of the one before is shown with it.
+    fn hits(&self, text: &str) -> Found {
         let mut hits = Vec::new();
-        let mut total = 0;
+        let (mut total, mut shown) = (0, 0);
         let mut shown_to = 0;
         let (mut chars, mut counted_to) = (0, 0);
         for hit in self.pattern.find_iter(text) {
@@ -77,9 +77,14 @@ impl Request {
                 continue;
             }
             total += 1;
-            if hit.end() <= shown_to || hits.len() >= self.max_hits {
+            if hit.end() <= shown_to {
+                shown += 1;
                 continue;
             }
+            if hits.len() >= self.max_hits {
+                continue;
+            }
+            shown += 1;
             let from = back(text, hit.start(), self.context);
             let to = forth(text, hit.end(), self.context);
             chars += text[counted_to..hit.start()].chars().count();
@@ -93,8 +98,16 @@ impl Request {
             ));
             shown_to = to;
         }
-        (total, hits)
+        Found { total, shown, hits }
     }
+}
+
+struct Found {
+    total: usize,
+    /// So many of them stand in what is shown.
+    shown: usize,
+    /// With their surroundings.
+    hits: Vec<String>,
 }
 
 /// Words as they are, with any space between them; a regular expression when it stands between slashes.
@@ -127,9 +140,14 @@ fn forth(text: &str, from: usize, chars: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn hits(text: &str, written: &str, context: usize, max_hits: usize) -> (usize, Vec<String>) {
+    fn found(text: &str, written: &str, context: usize, max_hits: usize) -> Found {
         let pattern = pattern(written).unwrap();
         Request { pattern, shown_pattern: written.to_owned(), context, max_hits }.hits(text)
+    }
+
+    fn hits(text: &str, written: &str, context: usize, max_hits: usize) -> (usize, Vec<String>) {
+        let found = found(text, written, context, max_hits);
+        (found.total, found.hits)
     }
 
     #[test]
@@ -149,6 +167,10 @@ mod tests {
         assert_eq!(hits(text, "x.*", 4, 9), (0, vec![]));
         assert_eq!(hits("aaaa", "a", 10, 9), (4, vec!["[at 0] aaaa".to_owned()]));
         assert_eq!(hits("ab", "/x*/", 1, 9).0, 0);
+        // Two stand in the first excerpt, the third is far away.
+        let far = format!("lamp lamp {} lamp", "-".repeat(50));
+        assert_eq!(found(&far, "lamp", 9, 1).shown, 2);
+        assert_eq!(found(&far, "lamp", 9, 2).shown, 3);
     }
 
     #[test]

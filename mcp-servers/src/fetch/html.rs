@@ -75,6 +75,7 @@ pub fn convert(html: &str, base: &Url, extent: Extent) -> Readable {
             converted.text.push_str(&data);
         }
     }
+    // Also when the page's own heading says most of it: the rest is the name of the site.
     if let Some(title) = &facts.title
         && !converted.text.contains(title.as_str())
     {

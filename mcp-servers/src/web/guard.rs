@@ -53,7 +53,12 @@ impl fmt::Display for Refusal {
                  --allow-private-ips to allow private, loopback and link-local addresses, or with --allow-private \
                  and a range"
             ),
-            Self::NotAUrl(problem) => write!(formatter, "this is no URL ({problem})"),
+            Self::NotAUrl(problem) => {
+                write!(
+                    formatter,
+                    "this is no URL ({problem}); give all of it, such as https://a.example/page"
+                )
+            }
         }
     }
 }

@@ -185,7 +185,7 @@ impl Writer<'_> {
         let is_seam = |text: &str| {
             let mut letters = text.chars().rev();
             let last = letters.next().unwrap_or(' ');
-            last.is_ascii_digit() || (last.is_ascii_alphabetic() && letters.next().is_some())
+            last.is_ascii_digit() || last == ')' || (last.is_ascii_alphabetic() && letters.next().is_some())
         };
         if is_phrase(&element.name) && self.dom.last_text(id).is_some_and(is_seam) {
             self.seam = Some((self.buffers.len(), self.buffer().text.len()));

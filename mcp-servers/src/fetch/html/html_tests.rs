@@ -224,3 +224,17 @@ fn data_that_a_script_gives_a_name_is_shown_when_there_is_nothing_else() {
     }
     assert!(!page.markdown.contains("code"), "{}", page.markdown);
 }
+
+#[test]
+fn a_title_is_added_when_the_page_does_not_say_it() {
+    for (title, body, expected) in [
+        ("Light - The Wiki", "<h1>Light</h1><p>text", "# Light - The Wiki\n\n# Light\n\ntext"),
+        ("The Light", "<h1><a href=/x>The Light</a></h1>", "# [The Light](http://a.example/x)"),
+        ("Lights", "<h1>Other</h1><p>text", "# Lights\n\n# Other\n\ntext"),
+        ("Lights", "<p>text", "# Lights\n\ntext"),
+        ("Lights", "<p>Lights of Varn", "Lights of Varn"),
+    ] {
+        let page = convert(&format!("<title>{title}</title>{body}"), &base(), Extent::Full);
+        assert_eq!(page.markdown, expected, "{title}: {body}");
+    }
+}
