@@ -1,113 +1,183 @@
 //! What the user sees while samples run.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
+mod board;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use gaia_agent::{AgentEvent, Status};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::{Console, Display};
 use crate::store::{SampleKey, SampleResult};
+use board::Board;
 
-/// Progress of one session: bars on a terminal, else a line for each sample that ends.
+/// Between two pictures of the live display.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Between two lines about the state of the run where there is no live display: often enough to see in a CI log that it
+/// lives, seldom enough not to fill it.
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Size of a screen that does not tell its own.
+const USUAL_SCREEN: (usize, usize) = (80, 24);
+
+/// Progress of one session: a board that redraws itself on a terminal, else a line for each sample that ends.
 #[derive(Debug)]
 pub struct Progress {
     console: Console,
     total: usize,
-    state: Mutex<Tally>,
-    overall: ProgressBar,
+    shared: Arc<Shared>,
+    bar: ProgressBar,
 }
 
-#[derive(Debug, Default)]
-struct Tally {
-    done: usize,
-    correct: usize,
-    errors: usize,
+#[derive(Debug)]
+struct Shared {
+    board: Mutex<Board>,
+    /// Samples that ended, of earlier sessions too.
+    done: AtomicUsize,
+    ended: Mutex<bool>,
+    wake: Condvar,
 }
 
 /// Shows one running sample until it is dropped.
 #[derive(Debug)]
 pub struct SampleProgress {
-    bar: ProgressBar,
+    key: SampleKey,
+    shared: Arc<Shared>,
 }
 
 impl Progress {
     /// `done` of `total` samples ended in earlier sessions.
     pub fn new(console: Console, done: usize, total: usize) -> Self {
-        let overall = match console.display() {
+        let shared = Arc::new(Shared {
+            board: Mutex::new(Board::new(Instant::now())),
+            done: AtomicUsize::new(done),
+            ended: Mutex::new(false),
+            wake: Condvar::new(),
+        });
+        let bar = match console.display() {
             Display::Live => {
-                let bar = console.bars().add(ProgressBar::new(total as u64));
-                bar.set_style(style("{elapsed_precise} [{bar:30}] {pos}/{len} {msg}"));
-                bar.set_position(done as u64);
-                bar.enable_steady_tick(Duration::from_secs(1));
+                let bar = console.bars().add(ProgressBar::new_spinner());
+                // The template is a constant; a bad one falls back to the default look.
+                bar.set_style(
+                    ProgressStyle::with_template("{msg}")
+                        .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+                );
                 bar
             }
             Display::Lines | Display::Silent => ProgressBar::hidden(),
         };
-        Self { console, total, state: Mutex::new(Tally { done, ..Tally::default() }), overall }
+        if console.display() != Display::Silent {
+            let (console, shared, bar) = (console.clone(), shared.clone(), bar.clone());
+            // A thread, for a run so busy that no task gets its turn is what one wants to see.
+            let watch = std::thread::Builder::new().name("progress".to_owned());
+            if let Err(error) = watch.spawn(move || watch_over(&console, &shared, &bar)) {
+                tracing::warn!(%error, "no live display: its thread could not be started");
+            }
+        }
+        Self { console, total, shared, bar }
+    }
+
+    /// One sample that was asked for, and how it ended if it did so in an earlier session.
+    pub fn plan(&self, level: u8, ended: Option<&SampleResult>) {
+        locked(&self.shared.board).plan(level, ended);
     }
 
     pub fn start(&self, key: &SampleKey, level: u8) -> SampleProgress {
-        let bar = match self.console.display() {
-            Display::Live => {
-                let bar = self.console.bars().insert_before(&self.overall, ProgressBar::new_spinner());
-                bar.set_style(style("  {elapsed:>4} {prefix}  {msg}"));
-                bar.set_prefix(format!("level {level}  {}", short(&key.task_id)));
-                bar.set_message("starting its servers");
-                bar.enable_steady_tick(Duration::from_secs(1));
-                bar
-            }
-            Display::Lines | Display::Silent => ProgressBar::hidden(),
-        };
-        SampleProgress { bar }
+        locked(&self.shared.board).start(key.clone(), level, Instant::now());
+        SampleProgress { key: key.clone(), shared: self.shared.clone() }
     }
 
     pub fn finish(&self, result: &SampleResult) {
-        let mut tally = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.done += 1;
-        tally.correct += usize::from(result.score.as_ref().is_some_and(|score| score.correct));
-        tally.errors += usize::from(result.status == Status::Error);
-        self.overall.set_position(tally.done as u64);
-        self.overall.set_message(format!("{} correct, {} errors", tally.correct, tally.errors));
+        locked(&self.shared.board).finish(result);
+        let done = self.shared.done.fetch_add(1, Ordering::Relaxed) + 1;
         match self.console.display() {
-            Display::Lines => self.console.say(&line(tally.done, self.total, result)),
+            Display::Lines => self.console.say(&line(done, self.total, result)),
             Display::Live if result.status == Status::Error => {
-                self.console.say(&line(tally.done, self.total, result));
+                self.console.say(&line(done, self.total, result));
             }
             Display::Live | Display::Silent => {}
         }
     }
 
-    /// Takes the bars off the screen.
+    /// Takes the board off the screen.
     pub fn clear(&self) {
-        self.overall.finish_and_clear();
+        *locked(&self.shared.ended) = true;
+        self.shared.wake.notify_all();
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
 impl SampleProgress {
     pub fn observe(&self, event: &AgentEvent) {
-        match event {
-            AgentEvent::ModelCall { step } => self.bar.set_message(format!("step {step}  model")),
+        let mut board = locked(&self.shared.board);
+        let (step, doing) = match event {
+            AgentEvent::ModelCall { step, .. } => (*step, "model".to_owned()),
             AgentEvent::ModelRetry { step, wait_ms, .. } => {
-                self.bar.set_message(format!(
-                    "step {step}  model failed, next try in {:.0} s",
-                    *wait_ms as f64 / 1e3
-                ));
+                (*step, format!("model failed, next try in {:.0} s,", *wait_ms as f64 / 1e3))
             }
-            AgentEvent::ToolStarted { step, tool, .. } => {
-                self.bar.set_message(format!("step {step}  {tool}"))
-            }
-            AgentEvent::LimitReached { step, .. } => self.bar.set_message(format!("step {step}  last call")),
-            _ => {}
-        }
+            AgentEvent::ToolStarted { step, tool, .. } => (*step, tool.clone()),
+            AgentEvent::LimitReached { step, .. } => (*step, "last call".to_owned()),
+            AgentEvent::ModelReply { usage, cost_usd, .. } => return board.spend(usage.total(), *cost_usd),
+            _ => return,
+        };
+        board.note(&self.key, step, doing, Instant::now());
     }
 }
 
 impl Drop for SampleProgress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        locked(&self.shared.board).stop(&self.key);
     }
+}
+
+/// Draws, and tells of samples that are stuck, until the session ends.
+fn watch_over(console: &Console, shared: &Shared, bar: &ProgressBar) {
+    let is_live = console.display() == Display::Live;
+    let interval = if is_live { REDRAW_INTERVAL } else { LINE_INTERVAL };
+    loop {
+        let (ended, _) = shared
+            .wake
+            .wait_timeout_while(locked(&shared.ended), interval, |ended| !*ended)
+            .unwrap_or_else(PoisonError::into_inner);
+        if *ended {
+            return;
+        }
+        drop(ended);
+        let now = Instant::now();
+        let (stuck, picture) = {
+            let mut board = locked(&shared.board);
+            let picture = if is_live {
+                let (columns, rows) = screen();
+                board.lines(now, columns, rows).join("\n")
+            } else {
+                board.summary(now)
+            };
+            (board.stuck(now), picture)
+        };
+        for sample in stuck {
+            console.say(&sample);
+        }
+        if is_live { bar.set_message(picture) } else { console.say(&picture) }
+    }
+}
+
+/// Columns and rows.
+fn screen() -> (usize, usize) {
+    let size = console::Term::stderr().size_checked();
+    size.map_or(USUAL_SCREEN, |(rows, columns)| (columns.into(), rows.into()))
+}
+
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One finished sample on one line.
@@ -144,11 +214,6 @@ fn short(task_id: &str) -> String {
     task_id.chars().take(SHORT_ID_CHARACTERS - 1).chain(['…']).collect()
 }
 
-fn style(template: &str) -> ProgressStyle {
-    // The templates are constants above; a bad one falls back to the default look.
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
 #[cfg(test)]
 mod tests {
     use gaia_agent::{Failure, FailureKind, Usage};
@@ -156,9 +221,9 @@ mod tests {
     use super::*;
     use crate::store::{SampleScore, SampleTiming};
 
-    #[test]
-    fn a_line_says_which_sample_ended_how() {
-        let mut result = SampleResult {
+    /// One that ended well.
+    pub(super) fn result() -> SampleResult {
+        SampleResult {
             task_id: "97800d35-0000-4000".into(),
             epoch: 1,
             level: 1,
@@ -177,7 +242,12 @@ mod tests {
                 truth: "42".into(),
             }),
             error: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_line_says_which_sample_ended_how() {
+        let mut result = result();
         assert_eq!(line(3, 26, &result), "[ 3/26] level 1  97800d35-00…  correct     4 steps  2.1 s");
         result.status = Status::Error;
         result.error = Some(Failure { kind: FailureKind::Server, message: "server died\nmore".into() });

@@ -71,6 +71,10 @@ pub async fn work_on_run(
     let (pending, spent) = missing(run, record, dataset)?;
     let requested = record.dataset.samples.len() * record.epochs as usize;
     let progress = Arc::new(Progress::new(console.clone(), requested - pending.len(), requested));
+    for entry in run.entries(record) {
+        let entry = entry?;
+        progress.plan(entry.planned.level, entry.result.as_ref());
+    }
     let budget = loaded.config.run.budget;
     let mut settings = ready.settings.clone();
     // Shared by the samples, so that those that run at the limit end with an answer and not far beyond it.
