@@ -16,4 +16,4 @@ pub use fisher::fisher_exact;
 pub use mcnemar::mcnemar_exact;
 pub use proportion::{Interval, Proportion};
 pub use summary::Summary;
-pub use vote::majority_vote;
+pub use vote::{majority_vote, same_answer};

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod context;
+mod external_agent;
 mod gaia;
 mod llama;
 mod login;
@@ -14,5 +15,6 @@ mod plugged;
 mod real_model;
 mod runs;
 mod secrets;
+mod strategies;
 mod support;
 mod third_party;

@@ -112,6 +112,15 @@ pub struct RunArguments {
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
 
+    /// How a sample is worked on: react, plan, vote, verify or delegate
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+
+    /// Who works instead of gaia's loop: `command:PROGRAM ARGS`, which is started for each sample and gets the tools
+    /// over MCP, or `human`
+    #[arg(long, value_name = "AGENT", conflicts_with = "strategy")]
+    pub agent: Option<String>,
+
     /// Folder that holds the runs
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -8,7 +8,7 @@ use crate::store::RunRecord;
 
 /// Keys that change how a run gets done and not what its answers are worth: where the model is reached and how
 /// patiently, how much may be spent, how many at a time. Everything else decides what the model sees or says.
-const FREE_KEYS: [&str; 19] = [
+const FREE_KEYS: [&str; 27] = [
     "run",
     "agent.budget",
     "agent.max_steps",
@@ -23,6 +23,14 @@ const FREE_KEYS: [&str; 19] = [
     "model.price",
     "model.request_timeout",
     "model.stream",
+    "strategy.*.api_key_env",
+    "strategy.*.base_url",
+    "strategy.*.idle_timeout",
+    "strategy.*.max_retries",
+    "strategy.*.price",
+    "strategy.*.request_timeout",
+    "strategy.*.stream",
+    "external.env_vars",
     // The questions are compared by their fingerprint and by the list in the run.
     "dataset",
     // What is in them is compared; where it came from does not matter.
@@ -195,6 +203,45 @@ mod tests {
             found(before, &now),
             ["agent", "mcp_servers.a.args", "mcp_servers.b", "model.accepts", "model.params.temperature"]
         );
+    }
+
+    #[test]
+    fn another_strategy_or_model_of_a_role_is_another_run_but_its_endpoint_is_not() {
+        let before = || {
+            toml::toml! {
+                [strategy]
+                name = "vote"
+                runs = 3
+                [strategy.judge]
+                name = "a"
+                base_url = "http://a/v1"
+            }
+        };
+        let now = toml::toml! {
+            [strategy]
+            name = "vote"
+            runs = 3
+            [strategy.judge]
+            name = "a"
+            base_url = "http://b/v1"
+            api_key_env = "B"
+        };
+        assert_eq!(found(before(), &now), Vec::<String>::new());
+        let now = toml::toml! {
+            [strategy]
+            name = "vote"
+            runs = 5
+            [strategy.judge]
+            name = "b"
+            base_url = "http://a/v1"
+        };
+        assert_eq!(found(before(), &now), ["strategy.judge.name", "strategy.runs"]);
+        assert_eq!(found(before(), &Table::new()), ["strategy"]);
+        let agent = toml::toml! {
+            [external]
+            agent = "human"
+        };
+        assert_eq!(found(Table::new(), &agent), ["external"]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod secret;
 mod server;
 mod settings;
 mod source;
+mod strategy;
 mod values;
 
 #[cfg(test)]
@@ -37,6 +38,8 @@ pub use settings::{
     AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, ModelConfig,
     ModelServerConfig, PriceConfig, RunConfig, Split,
 };
+
+pub use strategy::{ExternalConfig, RoleName, StrategyConfig, StrategyName};
 
 use crate::environment::Environment;
 
@@ -88,10 +91,21 @@ pub struct Loaded {
     pub environment: Environment,
     /// Value of the variable that `model.api_key_env` names.
     pub api_key: Option<Secret>,
+    /// The model of the strategy's other role, when it has one of its own.
+    pub role: Option<RoleModel>,
     /// What must never be written anywhere.
     pub secrets: Secrets,
     /// For stderr; nothing that stops a run.
     pub warnings: Vec<String>,
+}
+
+/// A model that takes part in a strategy beside `[model]`.
+#[derive(Debug, Clone)]
+pub struct RoleModel {
+    pub name: RoleName,
+    /// Variables are expanded.
+    pub config: ModelConfig,
+    pub api_key: Option<Secret>,
 }
 
 /// The config cannot be used; exit code 2.

@@ -50,6 +50,16 @@ impl Console {
         Self { bars: MultiProgress::with_draw_target(target), display, hidden: Arc::default() }
     }
 
+    /// The same without anything that redraws itself, for a terminal that somebody types into.
+    pub fn without_bars(&self) -> Self {
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::hidden());
+        let display = match self.display {
+            Display::Live => Display::Lines,
+            display => display,
+        };
+        Self { bars, display, hidden: self.hidden.clone() }
+    }
+
     /// From now on these are in nothing that is written.
     pub fn hide(&self, secrets: &Secrets) {
         self.hidden.write().unwrap_or_else(PoisonError::into_inner).extend(secrets);

@@ -50,6 +50,15 @@ pub const FILES_DIR: &str = "GAIA_FILES_DIR";
 /// See [`RUN_ID`]: the question, by which our web servers know a page that holds a copy of it.
 pub const QUESTION: &str = "GAIA_QUESTION";
 
+/// Given to an agent's program beside those above: its attachment on this machine, or empty.
+pub const AGENT_FILE: &str = "GAIA_FILE";
+/// See [`AGENT_FILE`]: where its tools are served, as streamable HTTP.
+pub const MCP_URL: &str = "GAIA_MCP_URL";
+/// See [`AGENT_FILE`]: the bearer token that opens them.
+pub const MCP_TOKEN: &str = "GAIA_MCP_TOKEN";
+/// See [`AGENT_FILE`]: a JSON file with the two, as Claude Code and others read it.
+pub const MCP_CONFIG: &str = "GAIA_MCP_CONFIG";
+
 /// A snapshot of environment variables. Names and values that are not UTF-8 are left out.
 #[derive(Clone, Default)]
 pub struct Environment {

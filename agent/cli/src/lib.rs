@@ -1,5 +1,6 @@
 //! The orchestrator around the agent loop: dataset, scheduling, run store, scoring, reports, commands.
 
+pub mod agent;
 pub mod args;
 pub mod command;
 mod comparable;
@@ -10,6 +11,7 @@ pub mod environment;
 pub mod exit_code;
 pub mod host;
 pub mod model_server;
+pub mod performer;
 pub mod preflight;
 pub mod progress;
 pub mod prompt;

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gaia_agent::model::ChatModel;
+use async_trait::async_trait;
 use gaia_agent::model::catalog::{Catalog, Known};
 use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
+use gaia_agent::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use gaia_agent::strategy::Role;
 use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, StartError, ToolHost};
 use gaia_agent::{AgentSettings, Budget, settings::Price};
+use tokio_util::sync::CancellationToken;
 
-use crate::config::{Api, DEFAULT_BASE_URL, Loaded};
+use crate::agent::Agent;
+use crate::config::{Api, DEFAULT_BASE_URL, Loaded, ModelConfig, Secret};
 use crate::console::Console;
 use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
 use crate::exit_code::{CommandError, CommandResult};
@@ -27,8 +31,13 @@ const REACH_TIMEOUT: Duration = Duration::from_secs(15);
 /// What is up and running when samples may start.
 pub struct Ready {
     pub model: Arc<dyn ChatModel>,
+    /// Empty when no model of ours is asked.
     pub base_url: String,
     pub settings: AgentSettings,
+    /// The strategy's other role, when it has a model of its own.
+    pub role: Option<Role>,
+    /// Who works instead of the loop.
+    pub agent: Option<Agent>,
     /// Servers that are started anew for each sample; they did start once.
     pub sample_servers: Vec<ServerSpec>,
     pub shared_servers: Vec<Arc<Server>>,
@@ -47,14 +56,17 @@ impl Ready {
             ))
             .with_hint("use `api = \"chat\"`"));
         }
+        let agent = loaded.config.external.agent.as_deref().filter(|_| loaded.config.external.is_wanted());
+        let agent = agent.map(Agent::read).transpose().map_err(CommandError::usage)?;
         let model_server = match &model_config.server {
-            Some(config) => {
+            Some(config) if agent.is_none() => {
                 let started = ModelServer::start(config, &loaded.base, &loaded.environment).await;
                 Some(started.map_err(CommandError::environment)?)
             }
-            None => None,
+            _ => None,
         };
         let base_url = match (&model_server, &model_config.base_url) {
+            _ if agent.is_some() => String::new(),
             (Some(server), _) => server.base_url().to_owned(),
             (None, Some(url)) => url.clone(),
             (None, None) => DEFAULT_BASE_URL.to_owned(),
@@ -65,17 +77,38 @@ impl Ready {
             let sample_servers: Vec<ServerSpec> =
                 loaded.servers.iter().filter(|server| server.scope == Scope::Sample).cloned().collect();
             let offer = try_servers(loaded, run_id, &sample_servers, &shared_servers, console).await?;
-            let model = model_at(loaded, &base_url)?;
-            let known = known_model(loaded, &base_url)?;
+            if agent.is_some() {
+                let nobody = Role {
+                    model: Arc::new(NoModel),
+                    settings: agent_settings(loaded, model_config, Known::default(), &offer.answer_tool),
+                };
+                return Ok((nobody, None, sample_servers, offer));
+            }
+            let worker =
+                role_at(loaded, model_config, loaded.api_key.as_ref(), &base_url, &offer.answer_tool)?;
             reach(&base_url).await?;
-            Ok((model, known, sample_servers, offer))
+            let role = match &loaded.role {
+                Some(role) => {
+                    let own_url = role.config.base_url.as_deref();
+                    let url = own_url.unwrap_or(&base_url);
+                    if own_url.is_some_and(|own| own != base_url) {
+                        reach(url).await?;
+                    }
+                    let key = role.api_key.as_ref();
+                    Some(role_at(loaded, &role.config, key, url, &offer.answer_tool)?)
+                }
+                None => None,
+            };
+            Ok((worker, role, sample_servers, offer))
         }
         .await;
         match prepared {
-            Ok((model, known, sample_servers, offer)) => Ok(Self {
-                model,
+            Ok((worker, role, sample_servers, offer)) => Ok(Self {
+                model: worker.model,
                 base_url,
-                settings: agent_settings(loaded, known, &offer.answer_tool),
+                settings: worker.settings,
+                role,
+                agent,
                 sample_servers,
                 shared_servers,
                 tools: offer.tools,
@@ -115,12 +148,43 @@ async fn reach(base_url: &str) -> CommandResult<()> {
     }
 }
 
-fn model_at(loaded: &Loaded, base_url: &str) -> CommandResult<Arc<dyn ChatModel>> {
-    let config = &loaded.config.model;
+/// A model of the config, and the settings of the loop for it.
+fn role_at(
+    loaded: &Loaded,
+    config: &ModelConfig,
+    api_key: Option<&Secret>,
+    base_url: &str,
+    answer_tool: &str,
+) -> CommandResult<Role> {
+    let model = model_at(config, api_key, base_url)?;
+    let known = known_model(loaded, config, base_url)?;
+    Ok(Role { model, settings: agent_settings(loaded, config, known, answer_tool) })
+}
+
+/// Stands where no model of ours is asked.
+struct NoModel;
+
+#[async_trait]
+impl ChatModel for NoModel {
+    async fn reply(
+        &self,
+        _: ModelRequest<'_>,
+        _: &dyn RetryObserver,
+        _: &CancellationToken,
+    ) -> Result<Reply, ModelError> {
+        Err(ModelError::Request("an agent that brings its own model asks none of gaia's".to_owned()))
+    }
+}
+
+fn model_at(
+    config: &ModelConfig,
+    api_key: Option<&Secret>,
+    base_url: &str,
+) -> CommandResult<Arc<dyn ChatModel>> {
     let model = ChatCompletions::new(ChatSettings {
         name: config.name.clone().unwrap_or_default(),
         base_url: base_url.to_owned(),
-        api_key: loaded.api_key.as_ref().map(|key| key.expose().to_owned()),
+        api_key: api_key.map(|key| key.expose().to_owned()),
         stream: config.stream,
         parallel_tool_calls: config.parallel_tool_calls,
         reasoning_field: config.reasoning_field.clone(),
@@ -205,8 +269,7 @@ async fn try_servers(
 }
 
 /// What the catalogs say of the model: those that the config names first, then gaia's own.
-fn known_model(loaded: &Loaded, base_url: &str) -> CommandResult<Known> {
-    let model = &loaded.config.model;
+fn known_model(loaded: &Loaded, model: &ModelConfig, base_url: &str) -> CommandResult<Known> {
     let mut catalog =
         Catalog::built_in().map_err(|error| anyhow::anyhow!("the built-in catalog: {error}"))?;
     for file in model.catalog.iter().rev() {
@@ -231,9 +294,13 @@ fn known_model(loaded: &Loaded, base_url: &str) -> CommandResult<Known> {
     Ok(known)
 }
 
-fn agent_settings(loaded: &Loaded, known: Known, answer_tool_name: &str) -> AgentSettings {
+fn agent_settings(
+    loaded: &Loaded,
+    model: &ModelConfig,
+    known: Known,
+    answer_tool_name: &str,
+) -> AgentSettings {
     let agent = &loaded.config.agent;
-    let model = &loaded.config.model;
     AgentSettings {
         max_steps: agent.max_steps,
         answer_tool: agent.answer_tool.clone(),

@@ -118,6 +118,15 @@ impl Drop for Progress {
 
 impl SampleProgress {
     pub fn observe(&self, event: &AgentEvent) {
+        self.note(None, event);
+    }
+
+    /// The same of a role of a strategy.
+    pub fn observe_branch(&self, branch: &str, event: &AgentEvent) {
+        self.note(Some(branch), event);
+    }
+
+    fn note(&self, branch: Option<&str>, event: &AgentEvent) {
         let mut board = locked(&self.shared.board);
         let (step, doing) = match event {
             AgentEvent::ModelCall { step, .. } => (*step, "model".to_owned()),
@@ -128,6 +137,10 @@ impl SampleProgress {
             AgentEvent::LimitReached { step, .. } => (*step, "last call".to_owned()),
             AgentEvent::ModelReply { usage, cost_usd, .. } => return board.spend(usage.total(), *cost_usd),
             _ => return,
+        };
+        let doing = match branch {
+            Some(branch) => format!("{branch}, {doing}"),
+            None => doing,
         };
         board.note(&self.key, step, doing, Instant::now());
     }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gaia_agent::model::ChatModel;
-use gaia_agent::tools::{NoticeSink, Server, ServerSpec, SpilledFile, ToolHost};
+use async_trait::async_trait;
+use gaia_agent::strategy::{ToolSource, never_began};
+use gaia_agent::tools::{NoticeSink, Server, ServerSpec, SpilledFile, StartError, ToolHost};
 use gaia_agent::{
-    AgentEvent, AgentSettings, Attachment, EventSink, Failure, FailureKind, Outcome, Status, StopReason,
-    Task, Timing, Usage,
+    AgentEvent, Attachment, EventSink, Failure, FailureKind, Outcome, Status, StopReason, Task, Timing, Usage,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Secrets;
 use crate::dataset::{Sample, stage_attachment};
 use crate::environment::{FILES_DIR, QUESTION, RUN_ID, SAMPLE_ID};
+use crate::performer::{Part, Performer};
 use crate::progress::{Progress, SampleProgress};
 use crate::scoring::score_answer;
 use crate::store::{EventLog, RunDirectory, SampleKey, SampleResult, SampleTiming, StoreError};
@@ -36,8 +37,7 @@ const SANDBOX_FILES: &str = "/shared_files";
 pub struct SampleContext {
     pub run_id: String,
     pub run: RunDirectory,
-    pub model: Arc<dyn ChatModel>,
-    pub settings: AgentSettings,
+    pub performer: Performer,
     /// Started anew for each sample.
     pub servers: Vec<ServerSpec>,
     /// Stay open when a sample ends.
@@ -132,7 +132,8 @@ async fn attempt(
         Ok(staged) => staged,
         Err(error) => {
             let message = format!("failed to stage the attachment of task `{}`: {error}", sample.task_id);
-            return (fail(sink, FailureKind::Internal, message), SampleTiming::default());
+            let failure = Failure { kind: FailureKind::Internal, message };
+            return (never_began(sink.log.attempt(), sink.as_ref(), failure), SampleTiming::default());
         }
     };
     let environment = BTreeMap::from([
@@ -147,38 +148,17 @@ async fn attempt(
         attachment: staged.attachment.clone(),
         attempt: sink.log.attempt(),
     };
-    let hosting = ToolHost::start(
-        &context.servers,
-        &context.shared_servers,
-        &environment,
-        notices(sink),
-        Some(&context.settings.answer_tool),
-    );
-    let host = tokio::select! {
-        host = hosting => host,
-        () = cancel.cancelled() => {
-            return (fail(sink, FailureKind::Cancelled, "cancelled".to_owned()), SampleTiming::default());
-        }
-    };
-    let opened = started.elapsed();
-    let (outcome, closed) = match host {
-        Ok(host) => {
-            let model = context.model.as_ref();
-            let outcome =
-                gaia_agent::run_task(&task, model, &host, &context.settings, sink.as_ref(), cancel).await;
-            let closing = Instant::now();
-            host.close().await;
-            (outcome, closing.elapsed())
-        }
-        Err(error) => (fail(sink, FailureKind::Server, error.to_string()), Duration::ZERO),
-    };
-    let timing = timing(started.elapsed(), opened + closed, outcome.timing);
+    let tools = SampleTools { context, environment, sink, spent: Mutex::default() };
+    let part = Part { task: &task, files: &staged.files, tools: &tools, sink: sink.clone(), cancel };
+    let outcome = context.performer.work(part).await;
+    let sandbox = *tools.spent.lock().unwrap_or_else(PoisonError::into_inner);
+    let timing = timing(started.elapsed(), sandbox, outcome.timing);
     staged.remove();
     (outcome, timing)
 }
 
 /// A variable cannot hold a zero byte, nor more than the system allows for one; a question is far shorter.
-fn for_variable(question: &str) -> String {
+pub(crate) fn for_variable(question: &str) -> String {
     question.chars().filter(|character| *character != '\0').take(MAX_QUESTION_CHARS).collect()
 }
 
@@ -192,26 +172,43 @@ fn timing(wall: Duration, sandbox: Duration, task: Timing) -> SampleTiming {
     SampleTiming { wall, model, tool, sandbox, overhead }
 }
 
-/// The outcome of an attempt that ended before the loop began, with its events.
-fn fail(sink: &SampleSink, kind: FailureKind, message: String) -> Outcome {
-    let failure = Failure { kind, message };
-    let stop = if kind == FailureKind::Cancelled { StopReason::Cancelled } else { StopReason::Error };
-    let outcome = Outcome {
-        status: Status::Error,
-        stop,
-        answer: None,
-        raw_answer: None,
-        steps: 0,
-        tool_calls: 0,
-        usage: Usage::default(),
-        cost_usd: None,
-        timing: Timing::default(),
-        error: Some(failure.clone()),
-    };
-    sink.emit(AgentEvent::Started { attempt: sink.log.attempt(), tools: Vec::new(), messages: Vec::new() });
-    sink.emit(AgentEvent::Failed { failure });
-    sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
-    outcome
+/// Starts the servers of a sample, as often as its strategy asks for fresh ones.
+struct SampleTools<'a> {
+    context: &'a SampleContext,
+    environment: BTreeMap<String, String>,
+    sink: &'a Arc<SampleSink>,
+    /// Time to start and to end servers.
+    spent: Mutex<Duration>,
+}
+
+impl SampleTools<'_> {
+    fn count(&self, since: Instant) {
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) += since.elapsed();
+    }
+}
+
+#[async_trait]
+impl ToolSource for SampleTools<'_> {
+    async fn open(&self, branch: Option<&str>) -> Result<Arc<ToolHost>, StartError> {
+        let begun = Instant::now();
+        let context = self.context;
+        let host = ToolHost::start(
+            &context.servers,
+            &context.shared_servers,
+            &self.environment,
+            notices(self.sink, branch),
+            Some(&context.performer.settings().answer_tool),
+        )
+        .await;
+        self.count(begun);
+        host.map(Arc::new)
+    }
+
+    async fn close(&self, tools: Arc<ToolHost>) {
+        let begun = Instant::now();
+        tools.close().await;
+        self.count(begun);
+    }
 }
 
 /// Writes the events of one attempt and shows them.
@@ -226,6 +223,11 @@ impl EventSink for SampleSink {
         self.log.emit(event);
     }
 
+    fn emit_from(&self, branch: &str, event: AgentEvent) {
+        self.progress.observe_branch(branch, &event);
+        self.log.emit_from(branch, event);
+    }
+
     fn keep(&self, text: &str) -> Option<String> {
         self.log.keep(text)
     }
@@ -235,10 +237,15 @@ impl EventSink for SampleSink {
     }
 }
 
-fn notices(sink: &Arc<SampleSink>) -> NoticeSink {
-    let sink = sink.clone();
+fn notices(sink: &Arc<SampleSink>, branch: Option<&str>) -> NoticeSink {
+    let (sink, branch) = (sink.clone(), branch.map(str::to_owned));
     Arc::new(move |notice| {
-        sink.emit(AgentEvent::ServerNotice { server: notice.server, level: notice.level, text: notice.text });
+        let event =
+            AgentEvent::ServerNotice { server: notice.server, level: notice.level, text: notice.text };
+        match &branch {
+            Some(branch) => sink.emit_from(branch, event),
+            None => sink.emit(event),
+        }
     })
 }
 

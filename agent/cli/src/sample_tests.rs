@@ -3,9 +3,10 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use gaia_agent::Budget;
-use gaia_agent::model::{ModelError, ModelRequest, Reply, RetryObserver};
+use gaia_agent::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use gaia_agent::strategy::{React, Role};
 use gaia_agent::tools::{CallOrder, Protocol, Redactor, Scope, TransportSpec};
+use gaia_agent::{AgentSettings, Budget};
 use serde_json::Value;
 
 use super::*;
@@ -66,17 +67,22 @@ pub(crate) fn context(
     let context = SampleContext {
         run_id: record.id,
         run,
-        model: Arc::new(Script(Mutex::new(script.into()))),
-        settings: AgentSettings {
-            max_steps: 5,
-            answer_tool: "submit/submit".into(),
-            sample_timeout: Duration::from_secs(60),
-            budget: Budget::default(),
-            run_budget: None,
-            result_bytes: 1024,
-            context_window_tokens: None,
-            accepted_media: Vec::new(),
-            system_prompt: "system".into(),
+        performer: Performer::Loop {
+            strategy: Arc::new(React),
+            worker: Role {
+                model: Arc::new(Script(Mutex::new(script.into()))),
+                settings: AgentSettings {
+                    max_steps: 5,
+                    answer_tool: "submit/submit".into(),
+                    sample_timeout: Duration::from_secs(60),
+                    budget: Budget::default(),
+                    run_budget: None,
+                    result_bytes: 1024,
+                    context_window_tokens: None,
+                    accepted_media: Vec::new(),
+                    system_prompt: "system".into(),
+                },
+            },
         },
         servers: Vec::new(),
         shared_servers: Vec::new(),

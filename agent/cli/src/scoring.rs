@@ -1,6 +1,10 @@
 //! The verdict of a stored answer.
 
+use std::sync::Arc;
+
+use gaia_agent::strategy::SameAnswer;
 use gaia_scorer::official;
+use gaia_scorer::statistics::same_answer;
 
 use crate::store::SampleScore;
 
@@ -14,6 +18,11 @@ pub fn score_answer(answer: Option<&str>, truth: Option<&str>) -> Option<SampleS
         None => (false, "no answer was given".to_owned()),
     };
     Some(SampleScore { correct, kind: kind_name(verdict.kind).to_owned(), reason, truth: truth.to_owned() })
+}
+
+/// The scorer's own equality, for strategies that compare answers. The truth plays no part.
+pub fn equality() -> SameAnswer {
+    Arc::new(same_answer)
 }
 
 fn kind_name(kind: official::Kind) -> &'static str {

@@ -9,10 +9,12 @@ use gaia_agent::{SharedBudget, Status};
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use crate::agent::Agent;
 use crate::config::{Loaded, Secrets};
 use crate::console::Console;
 use crate::dataset::Dataset;
 use crate::exit_code::{self, CommandResult};
+use crate::performer::Performer;
 use crate::preflight::Ready;
 use crate::progress::Progress;
 use crate::report::{Figures, results_table, write_files};
@@ -45,7 +47,12 @@ pub async fn work_on_run(
     interrupt: &Interrupt,
     console: &Console,
 ) -> CommandResult<Stopped> {
-    let concurrency = NonZeroUsize::new(loaded.config.run.concurrency).unwrap_or(NonZeroUsize::MIN);
+    let is_human = ready.agent == Some(Agent::Human);
+    let concurrency = match is_human {
+        // One question at a time.
+        true => NonZeroUsize::MIN,
+        false => NonZeroUsize::new(loaded.config.run.concurrency).unwrap_or(NonZeroUsize::MIN),
+    };
     let now = OffsetDateTime::now_utc();
     let config = (loaded.effective != record.config).then(|| loaded.effective.clone());
     if config.is_some() {
@@ -70,25 +77,20 @@ pub async fn work_on_run(
     }
     let (pending, spent) = missing(run, record, dataset)?;
     let requested = record.dataset.samples.len() * record.epochs as usize;
-    let progress = Arc::new(Progress::new(console.clone(), requested - pending.len(), requested));
+    let shown_on = if is_human { console.without_bars() } else { console.clone() };
+    let progress = Arc::new(Progress::new(shown_on, requested - pending.len(), requested));
     for entry in run.entries(record) {
         let entry = entry?;
         progress.plan(entry.planned.level, entry.result.as_ref());
     }
     let budget = loaded.config.run.budget;
-    let mut settings = ready.settings.clone();
     // Shared by the samples, so that those that run at the limit end with an answer and not far beyond it.
-    settings.run_budget = Some(Arc::new(SharedBudget::new(
-        budget.tokens,
-        budget.cost_usd,
-        spent.usage.total(),
-        spent.cost_usd,
-    )));
+    let run_budget =
+        Arc::new(SharedBudget::new(budget.tokens, budget.cost_usd, spent.usage.total(), spent.cost_usd));
     let context = Arc::new(SampleContext {
         run_id: record.id.clone(),
         run: run.clone(),
-        model: ready.model.clone(),
-        settings,
+        performer: Performer::new(loaded, &ready, &record.id, &run_budget, console),
         servers: ready.sample_servers.clone(),
         shared_servers: ready.shared_servers.clone(),
         secrets: Arc::new(loaded.secrets.clone()),

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub use event_log::EventLog;
 pub use find::find_run;
 pub use format::{
-    DatasetRecord, HostFacts, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey,
+    DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey,
     SampleResult, SampleScore, SampleTiming, Session,
 };
 pub use lock::RunLock;
@@ -63,6 +63,7 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
         program_version: "0.1.0".to_owned(),
         rehearsal: false,
         model: "some-model".to_owned(),
+        strategy: Method::React,
         started: time::macros::datetime!(2025-03-01 10:11:12 UTC),
         ended: None,
         config: toml::Table::new(),

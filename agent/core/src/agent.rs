@@ -1,5 +1,6 @@
 //! The loop: ask the model, run its calls, stop at an answer or a limit.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,13 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::archive::Archive;
 use crate::conversation::{Conversation, KEPT_WHOLE_BYTES, Pressure};
+use crate::duty::Duty;
 use crate::event::{AgentEvent, EventSink};
 use crate::extract;
 use crate::habits::Habits;
-use crate::limits::Meter;
-use crate::message::{Message, ToolDefinition};
+use crate::limits::{Left, Meter, Spent};
+use crate::message::{Message, Part, ToolDefinition};
 use crate::model::{ChatModel, ModelError, Reply};
-use crate::outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing};
+use crate::outcome::{Failure, FailureKind, Outcome, Status, StopReason};
 use crate::question::first_messages;
 use crate::recall;
 use crate::settings::AgentSettings;
@@ -23,9 +25,13 @@ use crate::turn::{Submitted, Turn};
 use crate::window::Window;
 
 mod compaction;
-mod exchange;
+mod ending;
+pub(crate) mod exchange;
+mod planning;
 
+use ending::{Ending, cancelled, explain, failed};
 use exchange::{CallIds, Exchange};
+pub(crate) use planning::Planning;
 
 /// Works on one task until it has exactly one outcome. It never fails: what goes wrong is an outcome too.
 ///
@@ -39,67 +45,51 @@ pub async fn run_task(
     sink: &dyn EventSink,
     cancel: &CancellationToken,
 ) -> Outcome {
-    let messages = first_messages(task, settings).await;
-    let recall_name = recall::name(tools);
-    let mut definitions = tools.definitions();
-    definitions.push(recall::definition(recall_name));
-    let offered = tools.offered().iter().map(|tool| tool.canonical.clone());
-    sink.emit(AgentEvent::Started {
-        attempt: task.attempt,
-        tools: offered.chain([recall::CANONICAL.to_owned()]).collect(),
-        messages: messages.clone(),
-    });
-    let mut run = Run {
-        model,
-        tools,
-        settings,
-        sink,
-        cancel,
-        definitions,
-        conversation: Conversation::new(messages, recall_name),
-        meter: Meter::start(settings),
-        window: Window::new(settings.context_window_tokens),
-        archive: Archive::default(),
-        habits: Habits::default(),
-        ids: CallIds::default(),
-        recall_name,
-        summaries: 0,
-    };
-    let ending = run.work().await;
-    let outcome = run.outcome(ending);
-    sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
-    outcome
+    let setup =
+        Setup { model, tools, settings, sink, cancel, duty: Duty::Alone, planning: None, addition: None };
+    Run::start(task, setup).await.to_end().await
+}
+
+/// What a run of the loop works with.
+pub(crate) struct Setup<'a> {
+    pub(crate) model: &'a dyn ChatModel,
+    pub(crate) tools: &'a ToolHost,
+    pub(crate) settings: &'a AgentSettings,
+    pub(crate) sink: &'a dyn EventSink,
+    pub(crate) cancel: &'a CancellationToken,
+    pub(crate) duty: Duty<'a>,
+    pub(crate) planning: Option<Planning<'a>>,
+    /// Said after the question and its file.
+    pub(crate) addition: Option<&'a str>,
 }
 
 /// Nudges in a row before the loop gives up on a model that neither calls a tool nor answers.
 const NUDGES_IN_A_ROW: u32 = 2;
 
 /// For the last call, which comes after the task's own time: slow models take a minute or two for one reply.
-const LAST_CALL_TIMEOUT: Duration = Duration::from_secs(180);
+pub(crate) const LAST_CALL_TIMEOUT: Duration = Duration::from_secs(180);
 
-struct Run<'a> {
+/// One run of the loop: a conversation, its tools and its limits.
+pub(crate) struct Run<'a> {
     model: &'a dyn ChatModel,
     tools: &'a ToolHost,
     settings: &'a AgentSettings,
     sink: &'a dyn EventSink,
     cancel: &'a CancellationToken,
+    duty: Duty<'a>,
+    planning: Option<Planning<'a>>,
     definitions: Vec<ToolDefinition>,
     conversation: Conversation,
     meter: Meter,
     window: Window,
-    archive: Archive,
+    archive: Mutex<Archive>,
     habits: Habits,
     ids: CallIds,
     /// What the model calls the loop's own tool.
     recall_name: &'static str,
+    /// What the model calls the tool that ends the run.
+    answer_name: String,
     summaries: u32,
-}
-
-/// Why the loop stopped, with what it has to show for it.
-enum Ending {
-    Answered { stop: StopReason, answer: String, raw: String },
-    NoAnswer { stop: StopReason, raw: Option<String> },
-    Failed { stop: StopReason, failure: Failure },
 }
 
 /// What a turn leads to.
@@ -110,7 +100,78 @@ enum Next {
     LastCall(StopReason),
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    pub(crate) async fn start(task: &Task, setup: Setup<'a>) -> Self {
+        let Setup { model, tools, settings, sink, cancel, duty, planning, addition } = setup;
+        let mut messages = first_messages(task, settings).await;
+        if let (Some(text), Some(Message::User { content })) = (addition, messages.last_mut()) {
+            content.push(Part::Text { text: text.to_owned() });
+        }
+        let recall_name = recall::name(tools);
+        let own = duty.tool(tools);
+        let all = tools.offered().iter().zip(tools.definitions());
+        let (offered, mut definitions): (Vec<_>, Vec<_>) =
+            all.filter(|(tool, _)| duty.is_offered(tool, settings)).unzip();
+        definitions.extend(own.map(|own| own.definition()));
+        definitions.push(recall::definition(recall_name));
+        let names = offered.iter().map(|tool| tool.canonical.as_str());
+        let names = names.chain(own.map(|own| own.canonical)).chain([recall::CANONICAL]);
+        sink.emit(AgentEvent::Started {
+            attempt: task.attempt,
+            tools: names.map(str::to_owned).collect(),
+            messages: messages.clone(),
+        });
+        let answer_name = match (duty, own) {
+            (Duty::Helper, Some(own)) => own.name,
+            _ => tools
+                .find(&settings.answer_tool)
+                .map_or(settings.answer_tool.as_str(), |tool| &tool.model_name),
+        };
+        Self {
+            model,
+            tools,
+            settings,
+            sink,
+            cancel,
+            duty,
+            planning,
+            definitions,
+            conversation: Conversation::new(messages, recall_name),
+            meter: Meter::start(settings),
+            window: Window::new(settings.context_window_tokens),
+            archive: Mutex::default(),
+            habits: Habits::default(),
+            ids: CallIds::default(),
+            recall_name,
+            answer_name: answer_name.to_owned(),
+            summaries: 0,
+        }
+    }
+
+    /// Works until there is an outcome, which is the last event.
+    pub(crate) async fn to_end(&mut self) -> Outcome {
+        let ending = self.work().await;
+        let outcome = self.outcome(ending);
+        self.sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
+        outcome
+    }
+
+    /// Says something to the model that came to an end, and lets it work on with so much more.
+    pub(crate) async fn go_on(&mut self, text: String, left: Left) -> Outcome {
+        self.meter.grant(left);
+        self.prompt(self.meter.steps + 1, text);
+        self.to_end().await
+    }
+
+    pub(crate) fn spent(&self) -> Spent {
+        self.meter.spent()
+    }
+
+    /// What was said, called and seen so far, as far as it is still in the conversation.
+    pub(crate) fn transcript(&self) -> String {
+        self.conversation.old_turns(0).map(|turns| turns.transcript).unwrap_or_default()
+    }
+
     async fn work(&mut self) -> Ending {
         // Ends with the task's time as well as with the caller's patience.
         let in_time = self.cancel.child_token();
@@ -131,6 +192,9 @@ impl Run<'_> {
     }
 
     async fn turn(&mut self, in_time: &CancellationToken, nudges: &mut u32) -> Next {
+        if let Err(error) = self.plan(in_time).await {
+            return Next::End(failed(error));
+        }
         let step = self.meter.steps + 1;
         self.make_room(step, in_time).await;
         let reply = match self.ask(step, Offer::Tools, in_time).await {
@@ -162,36 +226,40 @@ impl Run<'_> {
             tools: self.tools,
             recall_name: self.recall_name,
             archive: &self.archive,
+            duty: self.duty,
+            left: self.meter.left(),
             first_number: self.meter.tool_calls + 1,
             settings: self.settings,
             sink: self.sink,
             cancel: in_time,
+            progress: None,
         };
         let done = turn.run(&reply.tool_calls).await;
         self.meter.tool_calls += u32::try_from(reply.tool_calls.len()).unwrap_or(u32::MAX);
         self.meter.tool_time += done.tool_time;
+        self.meter.add(&done.spent);
         let mut repeats = Vec::new();
         for (call, result) in reply.tool_calls.iter().zip(&done.results) {
             repeats.extend(self.habits.note(call, &result.content));
         }
         self.conversation.push_reply(reply.content, reply.reasoning, reply.tool_calls);
+        let archive = self.archive.get_mut().unwrap_or_else(PoisonError::into_inner);
         for result in done.results {
             let text = result.text.filter(|text| text.len() > KEPT_WHOLE_BYTES);
-            let kept =
-                text.is_some_and(|text| match self.archive.keep(result.number, &result.label, &text) {
-                    Ok(()) => true,
-                    Err(error) => {
-                        tracing::warn!("failed to keep the output of call {}: {error}", result.number);
-                        false
-                    }
-                });
+            let kept = text.is_some_and(|text| match archive.keep(result.number, &result.label, &text) {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::warn!("failed to keep the output of call {}: {error}", result.number);
+                    false
+                }
+            });
             self.conversation.push_result(result.call_id, result.content, kept.then_some(result.number));
         }
         if let Some(Submitted { answer, raw }) = done.answer {
             return Next::End(Ending::Answered { stop: StopReason::AnswerTool, answer, raw });
         }
-        let answer_tool = self.answer_tool_name().to_owned();
-        for notice in repeats.into_iter().chain(self.meter.little_left(&answer_tool)) {
+        let little_left = self.meter.little_left(&self.answer_name);
+        for notice in repeats.into_iter().chain(little_left) {
             self.prompt(step, notice);
         }
         Next::Continue
@@ -209,7 +277,7 @@ impl Run<'_> {
             return Next::LastCall(StopReason::Idle);
         }
         *nudges += 1;
-        let answer_tool = self.answer_tool_name();
+        let answer_tool = &self.answer_name;
         let nudge = if cut_off {
             format!(
                 "Your reply was cut off at the output limit. Be brief: call a tool, or call `{answer_tool}` with your final answer."
@@ -298,8 +366,8 @@ impl Run<'_> {
             Offer::Nothing => &[],
         };
         let conversation = &self.conversation;
-        let exchange =
-            Exchange { model: self.model, sink: self.sink, step, messages: conversation.messages(), tools };
+        let (messages, price) = (conversation.messages(), self.settings.budget.price);
+        let exchange = Exchange { model: self.model, price, sink: self.sink, step, messages, tools };
         let reply = exchange.run(&mut self.meter, &mut self.ids, cancel).await?;
         self.meter.steps += 1;
         let said = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>();
@@ -316,7 +384,8 @@ impl Run<'_> {
         tools: &[ToolDefinition],
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
-        Exchange { model: self.model, sink: self.sink, step, messages, tools }
+        let price = self.settings.budget.price;
+        Exchange { model: self.model, price, sink: self.sink, step, messages, tools }
             .run(&mut self.meter, &mut self.ids, cancel)
             .await
     }
@@ -324,12 +393,6 @@ impl Run<'_> {
     fn prompt(&mut self, step: u32, text: String) {
         self.sink.emit(AgentEvent::Prompted { step, text: text.clone() });
         self.conversation.push_user(text);
-    }
-
-    fn answer_tool_name(&self) -> &str {
-        self.tools
-            .find(&self.settings.answer_tool)
-            .map_or(self.settings.answer_tool.as_str(), |tool| &tool.model_name)
     }
 
     fn outcome(&self, ending: Ending) -> Outcome {
@@ -342,22 +405,7 @@ impl Run<'_> {
         if let Some(failure) = &error {
             self.sink.emit(AgentEvent::Failed { failure: failure.clone() });
         }
-        Outcome {
-            status,
-            stop,
-            answer,
-            raw_answer,
-            steps: meter.steps,
-            tool_calls: meter.tool_calls,
-            usage: meter.usage,
-            cost_usd: meter.cost_usd(),
-            timing: Timing {
-                wall: meter.elapsed().as_secs_f64(),
-                model: meter.model_time.as_secs_f64(),
-                tool: meter.tool_time.as_secs_f64(),
-            },
-            error,
-        }
+        meter.outcome(status, stop, answer, raw_answer, error)
     }
 }
 
@@ -389,10 +437,10 @@ impl Offer {
 }
 
 /// Cancels a token at an instant, unless dropped before.
-struct CancelAt(tokio::task::JoinHandle<()>);
+pub(crate) struct CancelAt(tokio::task::JoinHandle<()>);
 
 impl CancelAt {
-    fn start(instant: Instant, token: &CancellationToken) -> Self {
+    pub(crate) fn start(instant: Instant, token: &CancellationToken) -> Self {
         let token = token.clone();
         Self(tokio::spawn(async move {
             tokio::time::sleep_until(instant).await;
@@ -405,39 +453,4 @@ impl Drop for CancelAt {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-fn explain(reason: StopReason) -> &'static str {
-    match reason {
-        StopReason::StepLimit => "The step limit of this task is reached.",
-        StopReason::TokenLimit => "The token budget of this task is used up.",
-        StopReason::CostLimit => "The money budget of this task is used up.",
-        StopReason::TimeLimit => "The time for this task is over.",
-        StopReason::RunLimit => "The budget of the whole run is used up.",
-        StopReason::ContextLimit => "The conversation no longer fits the context window.",
-        _ => "This is the last turn of this task.",
-    }
-}
-
-fn cancelled() -> Ending {
-    Ending::Failed {
-        stop: StopReason::Cancelled,
-        failure: Failure {
-            kind: FailureKind::Cancelled,
-            message: "cancelled before there was an answer".to_owned(),
-        },
-    }
-}
-
-fn failed(error: ModelError) -> Ending {
-    let kind = match &error {
-        ModelError::Refused(_) => FailureKind::ModelRefused,
-        ModelError::Request(_) | ModelError::ContextOverflow { .. } | ModelError::Garbled(_) => {
-            FailureKind::RequestRejected
-        }
-        ModelError::ContentRefused(_) => FailureKind::ContentRefused,
-        ModelError::Unavailable(_) => FailureKind::ModelUnavailable,
-        ModelError::Cancelled => return cancelled(),
-    };
-    Ending::Failed { stop: StopReason::Error, failure: Failure { kind, message: error.to_string() } }
 }

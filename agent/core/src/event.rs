@@ -86,6 +86,34 @@ pub enum AgentEvent {
         step: u32,
         reason: StopReason,
     },
+    /// A role of a strategy began with a conversation of its own. Its events carry its name as `branch`.
+    BranchStarted {
+        tools: Vec<String>,
+        messages: Vec<Message>,
+    },
+    /// A role came to an end. What it used is part of the outcome of the whole.
+    BranchEnded {
+        outcome: Outcome,
+    },
+    /// A strategy chose among the answers of its roles.
+    Decided {
+        /// How: by majority, by a judge, because a reviewer agreed.
+        reason: String,
+        candidates: Vec<Candidate>,
+        answer: Option<String>,
+    },
+    /// The program of an agent that is not the loop came to an end.
+    ProgramEnded {
+        /// Such as `exited with code 0`, or why it was killed.
+        exit: String,
+        stdout_bytes: u64,
+        stderr_bytes: u64,
+        /// The kept artefacts with what it wrote, or the head and tail of that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stdout: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<String>,
+    },
     /// A server wrote to its stderr, logged, died or was restarted.
     ServerNotice {
         server: String,
@@ -101,6 +129,13 @@ pub enum AgentEvent {
     },
 }
 
+/// An answer that a role came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    pub branch: String,
+    pub answer: Option<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeLevel {
@@ -112,6 +147,11 @@ pub enum NoticeLevel {
 /// Takes the events of one task in order. It must not block for long: the loop waits for it.
 pub trait EventSink: Send + Sync {
     fn emit(&self, event: AgentEvent);
+
+    /// An event of a role of a strategy, such as `run 2`; a role of a role is `run 2/planner`.
+    fn emit_from(&self, _branch: &str, event: AgentEvent) {
+        self.emit(event);
+    }
 
     /// Keeps a tool output whose event holds only a part, and names where it is kept. `None` when nothing is kept.
     fn keep(&self, _text: &str) -> Option<String> {

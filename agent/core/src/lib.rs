@@ -5,8 +5,11 @@
 
 pub mod agent;
 mod archive;
+mod branch;
 pub mod budget;
 mod conversation;
+pub mod desk;
+mod duty;
 pub mod event;
 pub mod extract;
 mod habits;
@@ -18,6 +21,7 @@ mod question;
 mod recall;
 mod repair;
 pub mod settings;
+pub mod strategy;
 pub mod task;
 pub mod tools;
 mod turn;
@@ -25,7 +29,7 @@ mod window;
 
 pub use agent::run_task;
 pub use budget::SharedBudget;
-pub use event::{AgentEvent, EventSink};
+pub use event::{AgentEvent, Candidate, EventSink};
 pub use message::{Image, Message, Part, ToolCall, ToolDefinition};
 pub use outcome::{Failure, FailureKind, Outcome, Status, StopReason, Timing, Usage};
 pub use settings::{AgentSettings, Budget};

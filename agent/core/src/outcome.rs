@@ -1,4 +1,4 @@
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,8 @@ pub enum FailureKind {
     ContentRefused,
     /// A required MCP server did not start or could not be restarted.
     Server,
+    /// The program of an agent that is not the loop could not be started, or failed.
+    Agent,
     Cancelled,
     /// A fault of ours.
     Internal,
@@ -98,6 +100,15 @@ impl AddAssign for Usage {
         self.output_tokens += other.output_tokens;
         self.cached_tokens += other.cached_tokens;
         self.reasoning_tokens += other.reasoning_tokens;
+    }
+}
+
+impl SubAssign for Usage {
+    fn sub_assign(&mut self, other: Self) {
+        self.input_tokens -= other.input_tokens;
+        self.output_tokens -= other.output_tokens;
+        self.cached_tokens -= other.cached_tokens;
+        self.reasoning_tokens -= other.reasoning_tokens;
     }
 }
 

@@ -1,18 +1,21 @@
 //! The tool calls of one turn: each is answered exactly once, whatever happens.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::archive::Archive;
+use crate::duty::{Asked, Duty, OwnTool};
 use crate::event::{AgentEvent, EventSink};
+use crate::limits::{Left, Spent};
 use crate::message::{Part, ToolCall};
 use crate::recall;
 use crate::repair::repaired;
 use crate::settings::AgentSettings;
-use crate::tools::{OfferedTool, ToolHost, ToolOutput, bound, validate};
+use crate::tools::{OfferedTool, ProgressSink, ToolHost, ToolOutput, bound, validate};
 
 /// Bytes above the limit that still pass whole. A server that keeps to the same limit itself adds a line about what
 /// it left out and where that is: cutting again would lose just that line.
@@ -26,6 +29,8 @@ pub(crate) struct TurnResults {
     /// Of the first successful call of the answer tool.
     pub(crate) answer: Option<Submitted>,
     pub(crate) tool_time: Duration,
+    /// By those that were handed a question.
+    pub(crate) spent: Spent,
 }
 
 /// The one result of a call.
@@ -40,6 +45,8 @@ pub(crate) struct CallResult {
     pub(crate) label: String,
     /// The text of the output whole, for `recall`; absent where `recall` would not help.
     pub(crate) text: Option<String>,
+    pub(crate) is_error: bool,
+    pub(crate) structured: Option<Value>,
 }
 
 /// An answer that the answer tool took.
@@ -56,13 +63,18 @@ pub(crate) struct Turn<'a> {
     pub(crate) tools: &'a ToolHost,
     /// What the model calls the loop's own tool.
     pub(crate) recall_name: &'a str,
-    pub(crate) archive: &'a Archive,
+    pub(crate) archive: &'a Mutex<Archive>,
+    pub(crate) duty: Duty<'a>,
+    /// What there is for those that are handed a question.
+    pub(crate) left: Left,
     /// The number of the first call of the turn.
     pub(crate) first_number: u32,
     pub(crate) settings: &'a AgentSettings,
     pub(crate) sink: &'a dyn EventSink,
     /// Ends a call that runs; the calls after it are answered without being made.
     pub(crate) cancel: &'a CancellationToken,
+    /// Hears what servers say of the progress of a call.
+    pub(crate) progress: Option<ProgressSink>,
 }
 
 impl Turn<'_> {
@@ -72,8 +84,10 @@ impl Turn<'_> {
             (self.first_number..).zip(calls).map(|(number, call)| self.plan(number, call)).collect();
         let mut turn = TurnResults::default();
         for group in planned.chunk_by(|left, right| left.side_by_side() && right.side_by_side()) {
-            for done in join_all(group.iter().map(|planned| self.answer(planned))).await {
+            let spent = turn.spent;
+            for done in join_all(group.iter().map(|planned| self.answer(planned, &spent))).await {
                 turn.tool_time += done.duration;
+                turn.spent += done.spent;
                 turn.answer = turn.answer.take().or(done.answer);
                 turn.results.push(done.result);
             }
@@ -86,7 +100,9 @@ impl Turn<'_> {
             |reason| Step::Refuse(format!("the arguments of `{}` were not accepted: {reason}", call.name));
         let step = if call.name == self.recall_name {
             recall::arguments(&call.arguments).map_or_else(refuse, Step::Recall)
-        } else if let Some(tool) = self.tools.find(&call.name) {
+        } else if let Some(own) = self.duty.tool(self.tools).filter(|own| own.name == call.name) {
+            own.read(&call.arguments).map_or_else(refuse, |text| Step::Own(own, text))
+        } else if let Some(tool) = self.offered(&call.name) {
             // Nothing is called with a repair that does not fit the schema: the model hears of its own mistake.
             validate(&call.arguments, tool)
                 .or_else(|reason| {
@@ -100,24 +116,33 @@ impl Turn<'_> {
         Planned { number, call, step }
     }
 
+    /// Whoever works for a manager does not see the answer tool: the answer is the manager's.
+    fn offered(&self, name: &str) -> Option<&OfferedTool> {
+        self.tools.find(name).filter(|tool| self.duty.is_offered(tool, self.settings))
+    }
+
     fn unknown_tool(&self, name: &str) -> String {
-        let offered = self.tools.offered().iter().map(|tool| tool.model_name.as_str());
-        let names: Vec<&str> = offered.chain([self.recall_name]).collect();
+        let own = self.duty.tool(self.tools).map(|own| own.name);
+        let offered = self.tools.offered().iter().filter(|tool| self.duty.is_offered(tool, self.settings));
+        let names: Vec<&str> =
+            offered.map(|tool| tool.model_name.as_str()).chain(own).chain([self.recall_name]).collect();
         format!("there is no tool `{name}`; the tools are: {}", names.join(", "))
     }
 
-    async fn answer(&self, planned: &Planned<'_>) -> Answered {
+    async fn answer(&self, planned: &Planned<'_>, spent: &Spent) -> Answered {
         let call = planned.call;
         let (tool, arguments) = match &planned.step {
             Step::Refuse(reason) => return self.refuse(planned, &call.name, reason),
             Step::Recall(arguments) => return self.recall(planned, arguments),
+            Step::Own(own, text) => return self.own(planned, own, text, self.left.less(spent)).await,
             Step::Call(tool, _) if self.cancel.is_cancelled() => {
                 return self.refuse(planned, &tool.canonical, "not called: the time for this task is over");
             }
             Step::Call(tool, arguments) => (*tool, arguments),
         };
         self.started(call, &tool.canonical, Value::Object(arguments.clone()));
-        let output = self.tools.call(tool, arguments.clone(), self.cancel).await;
+        let progress = self.progress.clone();
+        let output = self.tools.call_watched(tool, arguments.clone(), self.cancel, progress).await;
         let answer = self.answer_of(tool, arguments, &output);
         let shown = self.shown(planned.number, &output);
         let whole = shown.whole.or_else(|| self.sink.keep_file(output.whole.as_ref()?));
@@ -127,17 +152,39 @@ impl Turn<'_> {
             tool: tool.canonical.clone(),
             content: shown.content.clone(),
             is_error: output.is_error,
-            structured: output.structured,
+            structured: output.structured.clone(),
             whole,
             duration_ms: millis(output.duration),
         });
-        let result = planned.result(shown.content, Some(shown.text));
-        Answered { result, answer, duration: output.duration }
+        let mut result = planned.result(shown.content, Some(shown.text));
+        result.is_error = output.is_error;
+        result.structured = output.structured;
+        Answered { result, answer, duration: output.duration, spent: Spent::default() }
+    }
+
+    /// A question is handed on, or what was found is handed back.
+    async fn own(&self, planned: &Planned<'_>, own: &OwnTool, text: &str, left: Left) -> Answered {
+        self.started(planned.call, own.canonical, json!({ own.argument: text }));
+        match &self.duty {
+            Duty::Manager(helpers) => {
+                let Asked { text, failed, spent } = helpers.ask(text, left, self.cancel).await;
+                let mut answered = self.own_result(planned, own.canonical, text, failed);
+                answered.spent = spent;
+                answered
+            }
+            Duty::Helper | Duty::Alone => {
+                let submitted = Submitted { answer: text.trim().to_owned(), raw: text.to_owned() };
+                let mut answered = self.own_result(planned, own.canonical, "reported".to_owned(), false);
+                answered.answer = Some(submitted);
+                answered
+            }
+        }
     }
 
     fn recall(&self, planned: &Planned<'_>, arguments: &Value) -> Answered {
         self.started(planned.call, recall::CANONICAL, arguments.clone());
-        match recall::answer(arguments, self.archive) {
+        let archive = self.archive.lock().unwrap_or_else(PoisonError::into_inner);
+        match recall::answer(arguments, &archive) {
             Ok(text) => self.own_result(planned, recall::CANONICAL, text, false),
             Err(reason) => self.own_result(planned, recall::CANONICAL, format!("error: {reason}"), true),
         }
@@ -169,7 +216,9 @@ impl Turn<'_> {
             whole: None,
             duration_ms: 0,
         });
-        Answered { result: planned.result(content, None), answer: None, duration: Duration::ZERO }
+        let mut result = planned.result(content, None);
+        result.is_error = is_error;
+        Answered { result, answer: None, duration: Duration::ZERO, spent: Spent::default() }
     }
 
     /// A non-empty answer of a successful call of the answer tool: what the tool made of it, else what was sent.
@@ -244,6 +293,8 @@ enum Step<'a> {
     Call(&'a OfferedTool, Map<String, Value>),
     /// Answered by the loop out of what it kept.
     Recall(Value),
+    /// The tool that the duty brings along, with its one argument.
+    Own(OwnTool, String),
     /// Answered without a call, with words for the model.
     Refuse(String),
 }
@@ -260,6 +311,8 @@ impl Planned<'_> {
             number: self.number,
             label: format!("{} {}", self.call.name, self.call.arguments),
             text,
+            is_error: false,
+            structured: None,
         }
     }
 }
@@ -268,6 +321,7 @@ struct Answered {
     result: CallResult,
     answer: Option<Submitted>,
     duration: Duration,
+    spent: Spent,
 }
 
 fn text_of(value: &Value) -> String {

@@ -18,6 +18,11 @@ pub fn majority_vote(answers: &[Option<&str>]) -> Option<usize> {
     counts.into_iter().rev().max_by_key(|(_, _, votes)| *votes).map(|(_, first, _)| first)
 }
 
+/// Whether two answers are one to [`majority_vote`]. A blank answer is like no other.
+pub fn same_answer(first: &str, second: &str) -> bool {
+    Ballot::cast(first).zip(Ballot::cast(second)).is_some_and(|(first, second)| first == second)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +49,12 @@ mod tests {
         check(&[None, Some(" "), None, Some("a")], Some(3));
         check(&[None, None], None);
         check(&[], None);
+    }
+
+    #[test]
+    fn two_answers_are_one_as_they_are_in_a_vote() {
+        assert!(same_answer("$17.0", "17") && same_answer("the Lima", " THE lima."));
+        assert!(!same_answer("17", "17 km") && !same_answer("", " "));
     }
 
     #[test]

@@ -76,11 +76,11 @@ async fn serve(
         Some(endpoint) => {
             let url = endpoint.url();
             surroundings.console.say(&format!("{what}; listening on {url}"));
-            Ok(endpoint.serve(served, stop).await?)
+            Ok(endpoint.serve(served.clone(), stop).await?)
         }
         None => {
             surroundings.console.say(&format!("{what}; serving stdin and stdout"));
-            serve_stdio(served, stop)
+            serve_stdio(served.clone(), stop)
                 .await
                 .map_err(|reason| anyhow::anyhow!("the client does not speak MCP: {reason}").into())
         }

@@ -30,7 +30,7 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
     check_same_samples(&record, &dataset)?;
     let interrupt = Interrupt::listen(console.clone())?;
-    console.say("checking the model endpoint and starting every MCP server once");
+    console.say(super::run::checking(&loaded));
     let ready = tokio::select! {
         ready = Ready::prepare(&loaded, &record.id, console) => ready?,
         () = interrupt.drain.cancelled() => return Ok(exit_code::INCOMPLETE),
@@ -174,7 +174,10 @@ fn compare(record: &RunRecord, loaded: &Loaded, ready: &Ready) -> Vec<Difference
         record,
         &Today {
             config: &loaded.effective,
-            model: loaded.config.model.name.as_deref().unwrap_or_default(),
+            model: &match &ready.agent {
+                Some(agent) => agent.label(),
+                None => loaded.config.model.name.clone().unwrap_or_default(),
+            },
             prompt: &fingerprint(&ready.settings.system_prompt),
             tools: &ready.tools,
             images: &sandbox_images(loaded),

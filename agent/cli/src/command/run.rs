@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use super::Surroundings;
 use crate::args::RunArguments;
-use crate::config::{Loaded, Override, Purpose};
+use crate::config::{Loaded, Override, Purpose, StrategyName};
 use crate::dataset::{self, Dataset, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
@@ -12,7 +12,7 @@ use crate::prompt::fingerprint;
 use crate::session::{Output, conclude, work_on_run};
 use crate::signals::Interrupt;
 use crate::store::{
-    DatasetRecord, HostFacts, PlannedSample, RUN_FORMAT_VERSION, RunDirectory, RunRecord, new_run_id,
+    DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunDirectory, RunRecord, new_run_id,
 };
 
 pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) -> CommandResult {
@@ -23,10 +23,10 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     let id = new_run_id(started);
     let interrupt = Interrupt::listen(console.clone())?;
 
-    if loaded.config.model.rehearsal {
+    if loaded.config.model.rehearsal && !loaded.config.external.is_wanted() {
         console.say(crate::report::REHEARSAL_NOTE);
     }
-    console.say("checking the model endpoint and starting every MCP server once");
+    console.say(checking(&loaded));
     let ready = tokio::select! {
         ready = Ready::prepare(&loaded, &id, console) => ready?,
         () = interrupt.drain.cancelled() => return Ok(exit_code::INCOMPLETE),
@@ -48,11 +48,11 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
         }
     };
     console.say(&format!(
-        "run {}: {} samples, {} at a time, model {}",
+        "run {}: {} samples, {} at a time, {}",
         record.id,
         record.dataset.samples.len() * record.epochs as usize,
         loaded.config.run.concurrency,
-        record.model
+        worked_on_by(&record)
     ));
     let mut record = record;
     let work = async {
@@ -63,6 +63,14 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     tokio::select! {
         code = work => code,
         () = interrupt.abandon.cancelled() => Ok(exit_code::INCOMPLETE),
+    }
+}
+
+/// What is about to take its time.
+pub(super) fn checking(loaded: &Loaded) -> &'static str {
+    match loaded.config.external.is_wanted() {
+        true => "starting every MCP server once",
+        false => "checking the model endpoint and starting every MCP server once",
     }
 }
 
@@ -89,6 +97,8 @@ fn overrides(arguments: &RunArguments) -> Vec<Override> {
     set("--concurrency", "run.concurrency", arguments.concurrency.map(|count| count.to_string()));
     set("--model", "model.name", arguments.model.as_deref().map(text));
     set("--base-url", "model.base_url", arguments.base_url.as_deref().map(text));
+    set("--strategy", "strategy.name", arguments.strategy.as_deref().map(text));
+    set("--agent", "external.agent", arguments.agent.as_deref().map(text));
     set("--out", "run.out", arguments.out.as_ref().map(|path| text(&path.to_string_lossy())));
     overrides
 }
@@ -136,8 +146,12 @@ pub(super) fn record(
         format_version: RUN_FORMAT_VERSION,
         id,
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
-        rehearsal: model.rehearsal,
-        model: model.name.clone().unwrap_or_default(),
+        rehearsal: model.rehearsal && ready.agent.is_none(),
+        model: match &ready.agent {
+            Some(agent) => agent.label(),
+            None => model.name.clone().unwrap_or_default(),
+        },
+        strategy: method(loaded),
         started,
         ended: None,
         config: loaded.effective.clone(),
@@ -170,6 +184,30 @@ fn planned(sample: &Sample) -> PlannedSample {
     PlannedSample { task_id: sample.task_id.clone(), level: sample.level }
 }
 
+/// How a single answer comes about, for labels.
+fn method(loaded: &Loaded) -> Method {
+    if loaded.config.external.is_wanted() {
+        return Method::Agent;
+    }
+    let strategy = &loaded.config.strategy;
+    match strategy.name {
+        StrategyName::React => Method::React,
+        StrategyName::Plan => Method::Plan,
+        StrategyName::Vote => Method::Vote { runs: strategy.runs },
+        StrategyName::Verify => Method::Verify,
+        StrategyName::Delegate => Method::Delegate,
+    }
+}
+
+/// For the line before the first sample.
+fn worked_on_by(record: &RunRecord) -> String {
+    match record.strategy {
+        Method::Agent => format!("agent: {}", record.model),
+        Method::React => format!("model {}", record.model),
+        method => format!("model {}, {}", record.model, method.label()),
+    }
+}
+
 /// The folder's name; for a folder such as `.` the name it has in full.
 fn dataset_name(root: &std::path::Path) -> String {
     let full = fs_err::canonicalize(root).unwrap_or_else(|_| root.to_owned());
@@ -198,19 +236,25 @@ fn dry_run(record: &RunRecord, ready: &Ready, output: Output) -> CommandResult<S
             format!("{} of level {level}", samples.iter().filter(|sample| sample.level == level).count())
         })
         .collect();
+    let model = if record.rehearsal { "rehearsal (scripted)" } else { &record.model };
+    let who = match record.strategy {
+        Method::Agent => format!("Agent:    {model}"),
+        _ => format!("Model:    {model} at {}", ready.base_url),
+    };
     Ok(format!(
         "Everything a run needs is there. It would do this:\n\
          Dataset:  {} ({}), {} samples: {}\n\
          Epochs:   {}\n\
-         Model:    {} at {}\n\
+         {}\n\
+         Answers:  {}\n\
          Tools:    {}",
         record.dataset.path.display(),
         record.dataset.split,
         samples.len(),
         levels.join(", "),
         record.epochs,
-        if record.rehearsal { "rehearsal (scripted)" } else { &record.model },
-        ready.base_url,
+        who,
+        record.strategy.label(),
         ready.tools.join(", ")
     ))
 }
@@ -225,7 +269,7 @@ mod tests {
     #[test]
     fn every_flag_sets_its_key() {
         let line = "gaia run --dataset d --split test --level 1,3 --limit 5 --task a --task b --epochs 2 \
-                    --concurrency 7 --model m --base-url http://x/v1 --out o";
+                    --concurrency 7 --model m --base-url http://x/v1 --strategy vote --out o";
         let Command::Run(arguments) = Arguments::parse_from(line.split_whitespace()).command else {
             panic!("not a run")
         };
@@ -245,6 +289,7 @@ mod tests {
                 "--concurrency run.concurrency=7",
                 "--model model.name=\"m\"",
                 "--base-url model.base_url=\"http://x/v1\"",
+                "--strategy strategy.name=\"vote\"",
                 "--out run.out=\"o\"",
             ]
         );

@@ -5,7 +5,9 @@ use globset::Glob;
 use super::layers::Layers;
 use super::problem::{Place, Problem, did_you_mean};
 use super::settings::{AgentConfig, Api, Config, ModelConfig};
+use super::strategy::{ExternalConfig, StrategyConfig, StrategyName};
 use super::{Purpose, ServerConfig, TransportConfig};
+use crate::agent::Agent;
 use crate::environment::{FILES_DIR, QUESTION, RUN_ID, SAMPLE_ID};
 
 /// Finds everything at once, so that one edit can mend it.
@@ -16,7 +18,11 @@ pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<P
     }
     if purpose == Purpose::Run {
         check.dataset(config);
-        check.model(&config.model);
+        if !config.external.is_wanted() {
+            check.model(&config.model);
+        }
+        check.strategy(&config.strategy, &config.agent);
+        check.external(&config.external, &config.strategy);
         check.agent(&config.agent, config);
         check.budgets(config);
         if config.run.concurrency == 0 {
@@ -156,6 +162,61 @@ impl Check<'_> {
                 }
             }
             _ => self.value(&["agent", "answer_tool"], "must be of the form `server/tool`"),
+        }
+    }
+
+    fn strategy(&mut self, strategy: &StrategyConfig, agent: &AgentConfig) {
+        if strategy.runs == 0 {
+            self.value(&["strategy", "runs"], "must be at least 1");
+        } else if strategy.name == StrategyName::Vote && agent.max_steps / strategy.runs < 2 {
+            let message = format!(
+                "= {} needs `agent.max_steps` of at least {}: a turn and a last call for each run",
+                strategy.runs,
+                strategy.runs.saturating_mul(2)
+            );
+            self.value(&["strategy", "runs"], &message);
+        }
+        if strategy.replan_every == 0 {
+            self.value(&["strategy", "replan_every"], "must be at least 1");
+        }
+        if strategy.helper_steps < 2 {
+            self.value(&["strategy", "helper_steps"], "must be at least 2: a turn and a last call");
+        }
+        for (role, table) in strategy.tables() {
+            for key in ["server", "rehearsal", "catalog"] {
+                if table.is_some_and(|table| table.contains_key(key)) {
+                    let message = format!("`{key}` belongs into `[model]`: it counts for all roles");
+                    self.key(&["strategy", role.as_str(), key], message);
+                }
+            }
+            let variable = table.and_then(|table| table.get("api_key_env")).and_then(toml::Value::as_str);
+            if variable.is_some_and(|name| !super::expand::is_variable_name(name)) {
+                // Not repeated: it may well be the key.
+                let message = format!(
+                    "`strategy.{}.api_key_env` must be the NAME of an environment variable, not the key itself",
+                    role.as_str()
+                );
+                self.key(&["strategy", role.as_str(), "api_key_env"], message);
+            }
+        }
+    }
+
+    fn external(&mut self, external: &ExternalConfig, strategy: &StrategyConfig) {
+        for (index, variable) in external.env_vars.iter().enumerate() {
+            if !super::expand::is_variable_name(variable) {
+                let place = self.layers.value_place(&path(&["external", "env_vars", &index.to_string()]));
+                self.at(place, "`external.env_vars` holds NAMES of variables, not values");
+            }
+        }
+        if !external.is_wanted() {
+            return;
+        }
+        if let Err(error) = Agent::read(external.agent.as_deref().unwrap_or_default()) {
+            self.value(&["external", "agent"], &error.to_string());
+        }
+        if strategy.name != StrategyName::React {
+            let message = "is for gaia's own loop: an agent of others has its own";
+            self.value(&["strategy", "name"], message);
         }
     }
 

@@ -18,6 +18,25 @@ pub(super) fn effective(config: &Config, secrets: &mut Secrets) -> Result<Table,
             redaction.arguments(server.get_mut("args"));
         }
     }
+    if let Some(Value::Table(strategy)) = table.get_mut("strategy") {
+        for (_, role) in strategy.iter_mut() {
+            let Value::Table(role) = role else { continue };
+            redaction.address(role.get_mut("base_url"));
+            redaction.named(role.get_mut("params"), holds_credential);
+        }
+    }
+    if let Some(Value::String(agent)) =
+        table.get_mut("external").and_then(|external| external.get_mut("agent"))
+        && let Some(words) = agent.strip_prefix("command:").and_then(shlex::split)
+    {
+        let mut words = Value::from(words);
+        redaction.arguments(Some(&mut words));
+        let words: Vec<&str> = words.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        // Fails only for zero bytes, which no command line has.
+        if let Ok(line) = shlex::try_join(words) {
+            *agent = format!("command:{line}");
+        }
+    }
     if let Some(Value::Table(servers)) = table.get_mut("mcp_servers") {
         for (_, server) in servers.iter_mut() {
             let Value::Table(server) = server else { continue };

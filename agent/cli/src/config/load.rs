@@ -13,7 +13,7 @@ use super::resolve::Resolver;
 use super::schema::KnownKeys;
 use super::settings::Config;
 use super::source::{SourceKind, SourceText};
-use super::{ConfigError, Loaded, Purpose, Sources, check, dialect, dotenv};
+use super::{ConfigError, Loaded, Purpose, RoleModel, RoleName, Sources, check, dialect, dotenv};
 use crate::environment::{self, CONFIG_VARIABLES, Environment};
 
 /// Taken from the working folder when no file is named.
@@ -44,6 +44,15 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     for variable in &translated.secret_variables {
         secrets.insert(environment.get(variable).unwrap_or_default());
     }
+    let role = match config.strategy.model_of_role(&config.model) {
+        Ok(role) => role.zip(config.strategy.name.role()),
+        Err(reason) => {
+            let name = config.strategy.name.role().map_or("", RoleName::as_str);
+            let place = layers.key_place(&check::path(&["strategy", name]));
+            problems.push(Problem::new(place, format!("`strategy.{name}`: {reason}")));
+            None
+        }
+    };
     let effective = effective(&config, &mut secrets).map_err(|error| {
         ConfigError::Invalid(vec![Problem::new(None, format!("cannot be stored: {error}"))])
     })?;
@@ -55,10 +64,15 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         problems: Vec::new(),
     };
     let servers = resolver.servers(&config);
-    let api_key = match sources.purpose {
-        Purpose::Run => resolver.model(&mut config.model),
-        Purpose::Tools => None,
+    let for_a_model = sources.purpose == Purpose::Run && !config.external.is_wanted();
+    let api_key = match for_a_model {
+        true => resolver.model(&["model"], &mut config.model),
+        false => None,
     };
+    let role = role.filter(|_| for_a_model).map(|(mut config, name)| {
+        let api_key = resolver.model(&["strategy", name.as_str()], &mut config);
+        RoleModel { name, config, api_key }
+    });
     let secrets = resolver.secrets;
     for server in &servers {
         // Also what reaches it in its arguments, or another server that talks.
@@ -68,7 +82,7 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     if !problems.is_empty() {
         return Err(ConfigError::Invalid(problems));
     }
-    Ok(Loaded { config, servers, effective, file, base, environment, api_key, secrets, warnings })
+    Ok(Loaded { config, servers, effective, file, base, environment, api_key, role, secrets, warnings })
 }
 
 /// The `.env` beside the config first, then that of the working folder; neither overrides what is set.

@@ -110,13 +110,13 @@ impl Resolver<'_> {
         })
     }
 
-    /// Expands in place and returns the key.
-    pub(super) fn model(&mut self, model: &mut ModelConfig) -> Option<Secret> {
+    /// Expands in place and returns the key. `table` is where the model stands in the config.
+    pub(super) fn model(&mut self, table: &[&str], model: &mut ModelConfig) -> Option<Secret> {
         if let Some(base_url) = &mut model.base_url {
-            *base_url = self.url(&["model", "base_url"], base_url);
+            *base_url = self.url(&[table, &["base_url"]].concat(), base_url);
         }
         if let Some(name) = &mut model.name {
-            *name = self.text(&["model", "name"], name, Kept::Plain);
+            *name = self.text(&[table, &["name"]].concat(), name, Kept::Plain);
         }
         if let Some(server) = &mut model.server {
             server.command = self.text(&["model", "server", "command"], &server.command, Kept::Plain);
@@ -124,7 +124,11 @@ impl Resolver<'_> {
         }
         let variable = model.api_key_env.clone()?;
         // A rehearsal needs no key and must not be given one.
-        if model.rehearsal { None } else { self.secret_variable(&["model", "api_key_env"], &variable) }
+        if model.rehearsal {
+            None
+        } else {
+            self.secret_variable(&[table, &["api_key_env"]].concat(), &variable)
+        }
     }
 
     /// The variables of an `env_file`.

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::server::ServerConfig;
+use super::strategy::{ExternalConfig, StrategyConfig};
 use super::values;
 
 /// A run as the user describes it. Every key has a default, so that layers can be put on top of each other.
@@ -19,6 +20,12 @@ pub struct Config {
     pub model: ModelConfig,
     /// How the loop behaves for one question.
     pub agent: AgentConfig,
+    /// Whether one run of the loop works on a sample, or several together.
+    #[serde(skip_serializing_if = "StrategyConfig::is_default")]
+    pub strategy: StrategyConfig,
+    /// An agent other than the loop.
+    #[serde(skip_serializing_if = "ExternalConfig::is_default")]
+    pub external: ExternalConfig,
     /// How the questions are worked through.
     pub run: RunConfig,
     /// Files in the formats of other hosts whose servers are added: JSON with `mcpServers` (Claude Desktop, Claude Code,

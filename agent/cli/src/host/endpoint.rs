@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
-use super::{Guard, Served};
+use super::{Guard, Hosted};
 
 /// The path of the endpoint.
 const PATH: &str = "/mcp";
@@ -52,7 +52,7 @@ impl Endpoint {
     }
 
     /// Serves until `stop` is cancelled.
-    pub async fn serve(self, served: &Arc<Served>, stop: &CancellationToken) -> std::io::Result<()> {
+    pub async fn serve(self, served: Arc<dyn Hosted>, stop: &CancellationToken) -> std::io::Result<()> {
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(self.guard.hosts.clone())
             .with_allowed_origins(self.guard.origins.clone())
@@ -62,7 +62,6 @@ impl Endpoint {
         let mut session_config = SessionConfig::default();
         session_config.keep_alive = Some(SESSION_IDLE);
         sessions.session_config = session_config;
-        let served = served.clone();
         let service =
             StreamableHttpService::new(move || Ok(Handler::new(served.clone())), Arc::new(sessions), config);
         let app = Arc::new(App { service, guard: self.guard });

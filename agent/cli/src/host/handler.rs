@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use gaia_agent::Part;
-use gaia_agent::tools::{OfferedTool, Progress, ProgressSink, ToolOutput, validate};
+use gaia_agent::desk::{Called, DeskTool};
+use gaia_agent::tools::{Progress, ProgressSink};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
     PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
@@ -16,45 +17,30 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Served;
-use crate::shown::shown;
+use super::Hosted;
 
 /// Time between signs of life for a client that wants progress: well below the 60 s after which clients give up.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// One client, or one request of a client without sessions.
 pub(super) struct Handler {
-    served: Arc<Served>,
+    served: Arc<dyn Hosted>,
 }
 
 impl Handler {
-    pub(super) fn new(served: Arc<Served>) -> Self {
+    pub(super) fn new(served: Arc<dyn Hosted>) -> Self {
         Self { served }
     }
 
-    async fn call(
-        &self,
-        tool: &OfferedTool,
-        arguments: Map<String, Value>,
-        context: &Context,
-    ) -> CallToolResult {
-        // As in a run: what does not fit the schema never reaches the server.
-        let text = Value::Object(arguments).to_string();
-        let arguments = match validate(&text, tool) {
-            Ok(arguments) => arguments,
-            Err(reason) => {
-                let text = format!("the arguments of `{}` were not accepted: {reason}", tool.model_name);
-                return CallToolResult::error(vec![ContentBlock::text(text)]);
-            }
-        };
+    async fn call(&self, name: &str, arguments: Map<String, Value>, context: &Context) -> CallToolResult {
         let (reported, reports) = watch::channel(None);
         let sink: ProgressSink = Arc::new(move |progress| drop(reported.send_replace(Some(progress))));
-        let output = tokio::select! {
+        let called = tokio::select! {
             biased;
-            output = self.served.tools.call_watched(tool, arguments, &context.ct, Some(sink)) => output,
+            called = self.served.call(name, arguments, &context.ct, sink) => called,
             never = send_progress(context, reports) => match never {},
         };
-        result(&output, self.served.result_bytes)
+        result(called)
     }
 }
 
@@ -65,8 +51,7 @@ impl ServerHandler for Handler {
         let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
         info.server_info = Implementation::new("gaia-host", env!("CARGO_PKG_VERSION"))
             .with_title("The tools of a gaia config");
-        let servers: Vec<&str> = self.served.tools.servers().map(gaia_agent::tools::Server::name).collect();
-        info.with_instructions(format!("Tools of these MCP servers: {}.", servers.join(", ")))
+        info.with_instructions(format!("Tools of these MCP servers: {}.", self.served.servers().join(", ")))
     }
 
     async fn list_tools(
@@ -86,15 +71,15 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
-        let offered = self.served.tools.offered();
-        let Some(tool) = offered.iter().find(|tool| tool.model_name == request.name) else {
-            let known: Vec<&str> = offered.iter().map(|tool| tool.model_name.as_str()).collect();
+        let offered = self.served.tools();
+        if !offered.iter().any(|tool| tool.definition.name == *request.name) {
+            let known: Vec<&str> = offered.iter().map(|tool| tool.definition.name.as_str()).collect();
             let text = format!("unknown tool `{}`; the tools are {}", request.name, known.join(", "));
             return Err(ErrorData::invalid_params(text, None));
-        };
-        let work = self.call(tool, request.arguments.unwrap_or_default(), &context);
+        }
+        let work = self.call(&request.name, request.arguments.unwrap_or_default(), &context);
         let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
-            let text = format!("internal error: the call of `{}` crashed; the host goes on", tool.model_name);
+            let text = format!("internal error: the call of `{}` crashed; the host goes on", request.name);
             CallToolResult::error(vec![ContentBlock::text(text)])
         });
         Ok(result.into())
@@ -104,42 +89,34 @@ impl ServerHandler for Handler {
 impl Handler {
     /// Names, descriptions and schemas as a model request of the loop carries them.
     fn tools(&self) -> Vec<Tool> {
-        let tools = &self.served.tools;
-        tools
-            .definitions()
-            .into_iter()
-            .zip(tools.offered())
-            .map(|(definition, offered)| {
-                let schema = match definition.parameters {
-                    Value::Object(schema) => schema,
-                    _ => Map::new(),
-                };
-                let hints = offered.annotations;
-                let mut annotations = ToolAnnotations::new().read_only(hints.read_only);
-                annotations.destructive_hint = hints.destructive;
-                annotations.idempotent_hint = hints.idempotent;
-                annotations.open_world_hint = hints.open_world;
-                Tool::new(definition.name, definition.description, Arc::new(schema))
-                    .with_annotations(annotations)
-            })
-            .collect()
+        let tools = self.served.tools().into_iter();
+        let tools = tools.map(|DeskTool { definition, annotations: hints }| {
+            let schema = match definition.parameters {
+                Value::Object(schema) => schema,
+                _ => Map::new(),
+            };
+            let mut annotations = ToolAnnotations::new().read_only(hints.read_only);
+            annotations.destructive_hint = hints.destructive;
+            annotations.idempotent_hint = hints.idempotent;
+            annotations.open_world_hint = hints.open_world;
+            Tool::new(definition.name, definition.description, Arc::new(schema)).with_annotations(annotations)
+        });
+        tools.collect()
     }
 }
 
 /// What a model would be shown, with pictures as pictures.
-fn result(output: &ToolOutput, limit_bytes: usize) -> CallToolResult {
-    let content = shown(&output.content, limit_bytes).into_iter().map(|part| match part {
+fn result(called: Called) -> CallToolResult {
+    let content = called.content.into_iter().map(|part| match part {
         Part::Text { text } => ContentBlock::text(text),
         Part::Image(image) => ContentBlock::image(image.data, image.media_type),
     });
     let content = content.collect();
-    let mut result = match output.is_error {
+    let mut result = match called.is_error {
         true => CallToolResult::error(content),
         false => CallToolResult::success(content),
     };
-    // The same limit: a client would give it to its model.
-    result.structured_content =
-        output.structured.clone().filter(|structured| structured.to_string().len() <= limit_bytes);
+    result.structured_content = called.structured;
     result
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use crate::store::{RunDirectory, RunRecord, StoreError};
 
 const HEADER: &str = "task_id,epoch,level,status,answer,correct,kind,steps,tool_calls,input_tokens,output_tokens,\
-cost_usd,wall_seconds,model_seconds,tool_seconds,error_kind,error";
+cost_usd,wall_seconds,model_seconds,tool_seconds,error_kind,error,answer_of";
 
 /// Writes one row for each requested sample, by RFC 4180. It holds no truth.
 pub fn write_csv(out: &mut dyn Write, run: &RunDirectory, record: &RunRecord) -> Result<(), StoreError> {
@@ -15,7 +15,7 @@ pub fn write_csv(out: &mut dyn Write, run: &RunDirectory, record: &RunRecord) ->
             [entry.planned.task_id.clone(), entry.epoch.to_string(), entry.planned.level.to_string()];
         let rest = match &entry.result {
             None => {
-                let mut cells = vec![String::new(); HEADER.split(',').count() - identity.len()];
+                let mut cells = vec![String::new(); HEADER.split(',').count() - identity.len() - 1];
                 cells[0] = "missing".to_owned();
                 cells
             }
@@ -39,7 +39,9 @@ pub fn write_csv(out: &mut dyn Write, run: &RunDirectory, record: &RunRecord) ->
                 ]
             }
         };
-        let cells: Vec<_> = identity.iter().chain(&rest).map(|cell| quoted(cell)).collect();
+        // In every row: rows of several runs end up in one table.
+        let label = record.strategy.label();
+        let cells: Vec<_> = identity.iter().chain(&rest).chain([&label]).map(|cell| quoted(cell)).collect();
         write!(out, "{}\r\n", cells.join(","))?;
     }
     Ok(())
@@ -75,11 +77,12 @@ mod tests {
         write_csv(&mut text, &run, &record).unwrap();
         let text = String::from_utf8(text).unwrap();
         let rows: Vec<_> = text.split_terminator("\r\n").collect();
-        assert_eq!(rows[1], "task-0,1,1,answered,42,true,number,4,3,1000,100,,2.5,1,0.5,,");
+        assert_eq!(rows[1], "task-0,1,1,answered,42,true,number,4,3,1000,100,,2.5,1,0.5,,,single run");
         assert_eq!(
             rows[2],
-            "task-1,1,2,error,,false,number,4,3,1000,100,,2.5,1,0.5,server,MCP server `bash` died"
+            "task-1,1,2,error,,false,number,4,3,1000,100,,2.5,1,0.5,server,MCP server `bash` died,single run"
         );
+        assert!(rows[3].ends_with(",single run"), "{}", rows[3]);
         assert!(rows.iter().all(|row| row.split(',').count() == HEADER.split(',').count()), "{text}");
     }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use gaia_agent::Status;
 use gaia_scorer::quasi;
-use gaia_scorer::statistics::{Interval, Proportion};
+use gaia_scorer::statistics::{Interval, Proportion, majority_vote};
 use serde::Serialize;
 
 use crate::store::{RunDirectory, RunRecord, RunTotals, SampleEntry, StoreError};
@@ -18,6 +18,8 @@ pub struct Figures {
     pub dataset: String,
     pub split: String,
     pub epochs: u32,
+    /// How the one answer of a sample and epoch came about.
+    pub answers: String,
     pub metrics: Vec<Metric>,
     pub totals: RunTotals,
     /// Model turns, mean over correct samples.
@@ -27,6 +29,9 @@ pub struct Figures {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Metric {
     pub name: String,
+    /// What is scored: a single answer of each sample, or several in one of the ways there are. Two metrics are only
+    /// comparable when they agree in it.
+    pub of: String,
     /// Each level, then all.
     pub subsets: Vec<Subset>,
 }
@@ -63,6 +68,14 @@ struct Count {
     steps_correct: u64,
     /// Samples asked for, and correct ones by metric.
     levels: BTreeMap<u8, (u64, [u64; 2])>,
+    /// What there is of all epochs of each task, with its level.
+    tasks: BTreeMap<String, (u8, Vec<Attempt>)>,
+}
+
+/// One epoch of a task that has an outcome.
+struct Attempt {
+    answer: Option<String>,
+    correct: [bool; 2],
 }
 
 impl Count {
@@ -70,6 +83,10 @@ impl Count {
         let (requested, correct) = self.levels.entry(entry.planned.level).or_default();
         *requested += 1;
         self.totals.requested += 1;
+        let (_, attempts) = self
+            .tasks
+            .entry(entry.planned.task_id.clone())
+            .or_insert_with(|| (entry.planned.level, Vec::new()));
         let Some(result) = &entry.result else {
             self.totals.missing += 1;
             return;
@@ -84,41 +101,27 @@ impl Count {
             *self.totals.cost_usd.get_or_insert(0.0) += cost;
         }
         self.totals.sample_seconds += result.timing.wall;
+        let mut attempt = Attempt { answer: result.answer.clone(), correct: [false; 2] };
         if let Some(score) = &result.score {
+            attempt.correct = [score.correct, quasi::score(result.answer.as_deref(), &score.truth).exact];
             if score.correct {
                 self.totals.correct += 1;
                 self.steps_correct += u64::from(result.steps);
-                correct[0] += 1;
             }
-            correct[1] += u64::from(quasi::score(result.answer.as_deref(), &score.truth).exact);
+            for (sum, correct) in correct.iter_mut().zip(attempt.correct) {
+                *sum += u64::from(correct);
+            }
         }
+        attempts.push(attempt);
     }
 
     fn figures(self, record: &RunRecord) -> Figures {
-        let subset = |name: String, num: u64, correct: u64| {
-            let proportion = Proportion { successes: correct, failures: num - correct };
-            let known = record.dataset.has_truth;
-            Subset {
-                name,
-                num,
-                correct: known.then_some(correct),
-                score: proportion.share().filter(|_| known),
-                interval: proportion.clustered_wilson_interval(record.epochs).filter(|_| known),
+        let metrics = METRICS.iter().enumerate().flat_map(|(index, name)| {
+            let mut metrics = vec![self.of_answers(record, index, name)];
+            if record.epochs > 1 {
+                metrics.extend(Joint::ALL.map(|joint| self.of_tasks(record, index, name, joint)));
             }
-        };
-        let metrics = METRICS.iter().enumerate().map(|(index, name)| {
-            let mut subsets: Vec<_> = self
-                .levels
-                .iter()
-                .map(|(level, (num, correct))| subset(format!("level {level}"), *num, correct[index]))
-                .collect();
-            let correct = self.levels.values().map(|(_, correct)| correct[index]).sum();
-            subsets.push(subset("overall".to_owned(), self.totals.requested, correct));
-            let name = match record.epochs {
-                1 => (*name).to_owned(),
-                epochs => format!("{name}, mean of {epochs} epochs"),
-            };
-            Metric { name, subsets }
+            metrics
         });
         Figures {
             run: record.id.clone(),
@@ -127,12 +130,98 @@ impl Count {
             dataset: record.dataset.name.clone(),
             split: record.dataset.split.clone(),
             epochs: record.epochs,
+            answers: record.strategy.label(),
             metrics: metrics.collect(),
             mean_steps_correct: (self.totals.correct > 0)
                 .then(|| self.steps_correct as f64 / self.totals.correct as f64),
             totals: self.totals,
         }
     }
+
+    /// Every answer counts by itself.
+    fn of_answers(&self, record: &RunRecord, index: usize, name: &str) -> Metric {
+        let counts = self.levels.iter().map(|(level, (num, correct))| (*level, *num, correct[index]));
+        let of = match record.epochs {
+            1 => record.strategy.label(),
+            epochs => format!("mean of {epochs} epochs, each a {}", record.strategy.label()),
+        };
+        metric(record, name, of, counts, record.epochs)
+    }
+
+    /// All epochs of a task count once.
+    fn of_tasks(&self, record: &RunRecord, index: usize, name: &str, joint: Joint) -> Metric {
+        let mut levels: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
+        for (level, attempts) in self.tasks.values() {
+            let (num, correct) = levels.entry(*level).or_default();
+            *num += 1;
+            *correct += u64::from(joint.is_right(attempts, index, record.epochs));
+        }
+        let counts = levels.iter().map(|(level, (num, correct))| (*level, *num, *correct));
+        metric(record, name, joint.label(record.epochs), counts, 1)
+    }
+}
+
+/// How several epochs of a task make one verdict.
+#[derive(Clone, Copy)]
+enum Joint {
+    Any,
+    All,
+    Majority,
+}
+
+impl Joint {
+    const ALL: [Self; 3] = [Self::Any, Self::All, Self::Majority];
+
+    fn label(self, epochs: u32) -> String {
+        match self {
+            Self::Any => format!("pass@{epochs}"),
+            Self::All => format!("pass^{epochs}"),
+            Self::Majority => format!("majority vote of {epochs} epochs"),
+        }
+    }
+
+    /// An epoch without an outcome is a wrong one.
+    fn is_right(self, attempts: &[Attempt], index: usize, epochs: u32) -> bool {
+        let mut verdicts = attempts.iter().map(|attempt| attempt.correct[index]);
+        match self {
+            Self::Any => verdicts.any(|correct| correct),
+            Self::All => attempts.len() == epochs as usize && verdicts.all(|correct| correct),
+            Self::Majority => {
+                let answers: Vec<_> = attempts.iter().map(|attempt| attempt.answer.as_deref()).collect();
+                majority_vote(&answers).is_some_and(|chosen| attempts[chosen].correct[index])
+            }
+        }
+    }
+}
+
+/// One row for each level and one for all, out of what was asked for and what was right.
+fn metric(
+    record: &RunRecord,
+    name: &str,
+    of: String,
+    counts: impl Iterator<Item = (u8, u64, u64)>,
+    answers_of_a_task: u32,
+) -> Metric {
+    let known = record.dataset.has_truth;
+    let subset = |name: String, num: u64, correct: u64| {
+        let proportion = Proportion { successes: correct, failures: num - correct };
+        Subset {
+            name,
+            num,
+            correct: known.then_some(correct),
+            score: proportion.share().filter(|_| known),
+            interval: proportion.clustered_wilson_interval(answers_of_a_task).filter(|_| known),
+        }
+    };
+    let mut subsets = Vec::new();
+    let (mut all, mut all_correct) = (0, 0);
+    for (level, num, correct) in counts {
+        subsets.push(subset(format!("level {level}"), num, correct));
+        all += num;
+        all_correct += correct;
+    }
+    subsets.push(subset("overall".to_owned(), all, all_correct));
+    Metric { name: name.to_owned(), of, subsets }
 }
 
 #[cfg(test)]
@@ -180,6 +269,39 @@ mod tests {
         assert_eq!(official.subsets[3].score, Some(0.6));
         let totals = &figures.totals;
         assert_eq!((totals.answered, totals.no_answer, totals.error, totals.missing), (7, 1, 1, 1));
+    }
+
+    #[test]
+    fn several_epochs_are_told_apart_from_single_answers() {
+        use Ending::{Correct, Missing, Wrong};
+        // Three epochs of three tasks: always right, right by majority, right once with an epoch missing.
+        let epochs = [[Correct, Correct, Correct], [Wrong, Correct, Correct], [Wrong, Missing, Correct]];
+        let mut count = Count::default();
+        for (task, endings) in epochs.iter().enumerate() {
+            for ending in endings {
+                count.add(&entry(&format!("task-{task}"), 1, *ending));
+            }
+        }
+        let mut record = record_of(&[(1, Correct); 3]);
+        record.epochs = 3;
+        record.strategy = crate::store::Method::Vote { runs: 5 };
+        let figures = count.figures(&record);
+        let shown: Vec<_> = figures
+            .metrics
+            .iter()
+            .filter(|metric| metric.name == "official")
+            .map(|metric| (metric.of.as_str(), metric.subsets[0].num, metric.subsets[0].correct.unwrap()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("mean of 3 epochs, each a vote of 5 runs", 9, 6),
+                ("pass@3", 3, 3),
+                ("pass^3", 3, 1),
+                ("majority vote of 3 epochs", 3, 2),
+            ]
+        );
+        assert_eq!(figures.answers, "vote of 5 runs");
     }
 
     #[test]

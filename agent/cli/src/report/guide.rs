@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use super::submission::Traces;
 use super::{Figures, Submission};
-use crate::store::RunRecord;
+use crate::store::{Method, RunRecord};
 
 /// Writes `SUBMISSION_GUIDE.md`: how this run gets to the leaderboard, with its own facts. It holds no question, no
 /// answer and no truth.
@@ -59,7 +59,9 @@ pub fn write_guide(
         )?;
     }
     writeln!(out, "\n## The run\n")?;
-    writeln!(out, "- Model: {}", figures.model)?;
+    let who = if record.strategy == Method::Agent { "Agent" } else { "Model" };
+    writeln!(out, "- {who}: {}", figures.model)?;
+    write_what_is_scored(out, record, figures)?;
     writeln!(out, "- Tools: {}", record.tools.join(", "))?;
     let totals = &figures.totals;
     writeln!(
@@ -70,10 +72,11 @@ pub fn write_guide(
     match figures.metrics.first().and_then(|metric| metric.subsets.last()) {
         Some(overall) if overall.score.is_some() => writeln!(
             out,
-            "- Official score here: {:.2} % ({} of {})",
+            "- Official score here: {:.2} % ({} of {}), {}",
             100.0 * overall.score.unwrap_or_default(),
             overall.correct.unwrap_or_default(),
-            overall.num
+            overall.num,
+            figures.metrics.first().map_or("", |metric| metric.of.as_str())
         )?,
         _ => writeln!(out, "- The truths of this split are hidden: only the leaderboard knows the score")?,
     }
@@ -81,6 +84,30 @@ pub fn write_guide(
     writeln!(out, "{STEPS}")?;
     if dataset.split == "validation" {
         writeln!(out, "{VALIDATION_NOTE}")?;
+    }
+    Ok(())
+}
+
+/// Whether the answers are those of single runs, which is what others hand in, or of something else.
+fn write_what_is_scored(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io::Result<()> {
+    writeln!(out, "- Each answer is that of a **{}**", figures.answers)?;
+    match record.strategy {
+        Method::Vote { runs } => writeln!(
+            out,
+            "- It is the most frequent of up to {runs} runs of the same task. Say so: it is not comparable with single runs \
+             (pass@1), which cost a fraction of it"
+        )?,
+        Method::React | Method::Plan | Method::Verify | Method::Delegate | Method::Agent => {
+            writeln!(out, "- As a score it is pass@1: one answer a task, chosen without the truth")?;
+        }
+    }
+    if record.epochs > 1 {
+        writeln!(
+            out,
+            "- pass@{0}, pass^{0} and the majority vote of the {0} epochs, which the report tells too, are scores of several \
+             answers and not of this file",
+            record.epochs
+        )?;
     }
     Ok(())
 }
@@ -115,8 +142,13 @@ mod tests {
     use crate::report::test_run::{Ending, stored_run};
 
     fn guide(endings: &[(u8, Ending)]) -> String {
+        changed_guide(endings, |_| ())
+    }
+
+    fn changed_guide(endings: &[(u8, Ending)], change: impl FnOnce(&mut RunRecord)) -> String {
         let runs = tempfile::tempdir().unwrap();
-        let (run, record, _lock) = stored_run(runs.path(), endings);
+        let (run, mut record, _lock) = stored_run(runs.path(), endings);
+        change(&mut record);
         let figures = Figures::of_run(&run, &record).unwrap();
         let submission = Submission::of_run(&run, &record).unwrap();
         let mut text = Vec::new();
@@ -132,6 +164,21 @@ mod tests {
         for part in ["2 lines", "Official score here: 50.00 % (1 of 2)", "## Steps", "0-0-0-0-0", "SHA-256"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn single_answers_votes_and_epochs_are_told_apart() {
+        let endings = [(1, Ending::Correct), (1, Ending::Error)];
+        let single = guide(&endings);
+        assert!(single.contains("**single run**") && single.contains("pass@1"), "{single}");
+        let vote = changed_guide(&endings, |record| record.strategy = Method::Vote { runs: 5 });
+        assert!(vote.contains("**vote of 5 runs**") && vote.contains("not comparable with single"), "{vote}");
+        assert!(vote.contains("% (1 of 2), vote of 5 runs"), "{vote}");
+        let epochs = changed_guide(&endings, |record| record.epochs = 3);
+        assert!(
+            epochs.contains("of 3 epochs the first one") && epochs.contains("- pass@3, pass^3"),
+            "{epochs}"
+        );
     }
 
     #[test]

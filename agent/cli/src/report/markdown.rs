@@ -5,7 +5,7 @@ use gaia_agent::Status;
 
 use super::table::{rows, shown_model};
 use super::{Figures, REHEARSAL_NOTE};
-use crate::store::{RunDirectory, RunRecord, SampleEntry, SampleKey, StoreError};
+use crate::store::{Method, RunDirectory, RunRecord, SampleEntry, SampleKey, StoreError};
 
 /// Characters of an answer or an error in the table of samples.
 const CELL_CHARACTERS: usize = 50;
@@ -82,7 +82,9 @@ fn write_head(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io:
         writeln!(out, "> **{REHEARSAL_NOTE}**\n")?;
     }
     let totals = &figures.totals;
-    writeln!(out, "- Model: {}", cell(&shown_model(figures), usize::MAX))?;
+    let who = if record.strategy == Method::Agent { "Agent" } else { "Model" };
+    writeln!(out, "- {who}: {}", cell(&shown_model(figures), usize::MAX))?;
+    writeln!(out, "- Answers: {}", figures.answers)?;
     writeln!(
         out,
         "- Dataset: {}, {} split, {} samples, {} epoch{}, fingerprint `{}`",
@@ -136,7 +138,17 @@ fn write_head(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io:
         out,
         "\nNum is every sample that was asked for; one without an answer counts as wrong. The interval is Wilson's. \
          `official` is the leaderboard's scorer; the other metric is for comparison only."
-    )
+    )?;
+    if figures.epochs > 1 {
+        writeln!(
+            out,
+            "\npass@{0} counts a task when one of its {0} epochs is right, pass^{0} when all are, and the vote when the \
+             most frequent answer is, the earliest on a tie. None of them is comparable with the score of single answers, \
+             which is the mean; `submission.jsonl` holds the single answers of the first epoch.",
+            figures.epochs
+        )?;
+    }
+    Ok(())
 }
 
 fn write_sample(out: &mut dyn Write, entry: &SampleEntry) -> io::Result<()> {

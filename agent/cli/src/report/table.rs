@@ -35,7 +35,7 @@ pub(super) fn rows(figures: &Figures) -> Vec<[String; 7]> {
         [
             shown_model(figures),
             format!("{} ({})", figures.dataset, figures.split),
-            metric.name.clone(),
+            format!("{}, {}", metric.name, metric.of),
             subset.name.clone(),
             subset.num.to_string(),
             subset.score.map_or_else(dash, percent),

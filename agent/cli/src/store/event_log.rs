@@ -33,6 +33,9 @@ struct State {
 struct Line<'a> {
     #[serde(with = "time::serde::rfc3339")]
     time: OffsetDateTime,
+    /// The role of a strategy that the event belongs to; absent for the task as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<&'a str>,
     #[serde(flatten)]
     event: &'a AgentEvent,
 }
@@ -63,9 +66,9 @@ impl EventLog {
         }
     }
 
-    fn append(&self, file: &mut File, mut event: AgentEvent) -> io::Result<()> {
+    fn append(&self, file: &mut File, branch: Option<&str>, mut event: AgentEvent) -> io::Result<()> {
         match &mut event {
-            AgentEvent::Started { messages, .. } => {
+            AgentEvent::Started { messages, .. } | AgentEvent::BranchStarted { messages, .. } => {
                 for message in messages {
                     if let Message::User { content } | Message::Tool { content, .. } = message {
                         self.move_images(content)?;
@@ -75,7 +78,7 @@ impl EventLog {
             AgentEvent::ToolResult { content, .. } => self.move_images(content)?,
             _ => {}
         }
-        let line = serde_json::to_string(&Line { time: OffsetDateTime::now_utc(), event: &event })?;
+        let line = serde_json::to_string(&Line { time: OffsetDateTime::now_utc(), branch, event: &event })?;
         let mut line = self.secrets.redact(&line).into_owned();
         line.push('\n');
         // One write a line: a crash tears at most this one.
@@ -97,14 +100,11 @@ impl EventLog {
 
 impl EventSink for EventLog {
     fn emit(&self, event: AgentEvent) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.failure.is_none()
-            && let Some(file) = &mut state.file
-            && let Err(error) = self.append(file, event)
-        {
-            tracing::error!("{error}");
-            state.failure = Some(error);
-        }
+        self.write(None, event);
+    }
+
+    fn emit_from(&self, branch: &str, event: AgentEvent) {
+        self.write(Some(branch), event);
     }
 
     fn keep(&self, text: &str) -> Option<String> {
@@ -118,6 +118,17 @@ impl EventSink for EventLog {
 }
 
 impl EventLog {
+    fn write(&self, branch: Option<&str>, event: AgentEvent) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.failure.is_none()
+            && let Some(file) = &mut state.file
+            && let Err(error) = self.append(file, branch, event)
+        {
+            tracing::error!("{error}");
+            state.failure = Some(error);
+        }
+    }
+
     fn kept(&self, stored: io::Result<String>) -> Option<String> {
         match stored {
             Ok(name) => Some(name),
@@ -233,6 +244,20 @@ mod tests {
             )
             .unwrap();
         }
+    }
+
+    #[test]
+    fn the_role_of_an_event_stands_beside_it_and_is_no_attempt() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let log = open(&path);
+        log.emit(started(1));
+        log.emit_from("run 2", AgentEvent::BranchStarted { tools: vec![], messages: vec![] });
+        log.close().unwrap();
+        let lines = lines(&path);
+        assert_eq!((lines[0].get("branch"), &lines[1]["branch"]), (None, &Value::from("run 2")));
+        assert!(serde_json::from_value::<AgentEvent>(lines[1].clone()).is_ok());
+        assert_eq!(open(&path).attempt(), 2);
     }
 
     #[test]

@@ -26,7 +26,11 @@ pub struct RunRecord {
     pub program_version: String,
     /// The model is scripted: the score says nothing about a model.
     pub rehearsal: bool,
+    /// For an agent that is not gaia's loop, what it is.
     pub model: String,
+    /// How each answer came about.
+    #[serde(default)]
+    pub strategy: Method,
     #[serde(with = "time::serde::rfc3339")]
     pub started: OffsetDateTime,
     /// When the last session ended; absent while one works or after a crash.
@@ -50,6 +54,39 @@ pub struct RunRecord {
     pub sessions: Vec<Session>,
     /// Written when a session ends.
     pub totals: Option<RunTotals>,
+}
+
+/// How the one answer of a sample and epoch came about. Scores that came about differently are not compared without
+/// saying so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase")]
+pub enum Method {
+    /// One run of the loop.
+    #[default]
+    React,
+    Plan,
+    /// By majority of several runs.
+    Vote {
+        runs: u32,
+    },
+    Verify,
+    Delegate,
+    /// By an agent that is not the loop.
+    Agent,
+}
+
+impl Method {
+    /// For tables and reports.
+    pub fn label(self) -> String {
+        match self {
+            Self::React => "single run".to_owned(),
+            Self::Plan => "single run with plans".to_owned(),
+            Self::Vote { runs } => format!("vote of {runs} runs"),
+            Self::Verify => "single run, verified".to_owned(),
+            Self::Delegate => "single run with helpers".to_owned(),
+            Self::Agent => "single run of another agent".to_owned(),
+        }
+    }
 }
 
 /// Which samples were asked for. The truth is not here.

@@ -1,6 +1,7 @@
 //! Room in the window: old output shortened first, then old turns summarised.
 
 use std::fmt::Write as _;
+use std::sync::PoisonError;
 
 use tokio_util::sync::CancellationToken;
 
@@ -76,7 +77,8 @@ impl Run<'_> {
         let mut text =
             String::from("[Earlier turns were dropped to make room. In their place, a summary of them:]\n");
         text.push_str(summary.trim());
-        if self.archive.keep(number, "dropped turns", &old.transcript).is_ok() {
+        let archive = self.archive.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if archive.keep(number, "dropped turns", &old.transcript).is_ok() {
             let _ = write!(text, "\n[call `{}` with call {number} for more of them", self.recall_name);
             text.push_str(", or with the number of a call for its whole output]");
         }

@@ -10,18 +10,20 @@ use crate::event::{AgentEvent, EventSink};
 use crate::limits::Meter;
 use crate::message::{Message, Part, ToolCall, ToolDefinition};
 use crate::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use crate::settings::Price;
 use crate::turn::millis;
 
-pub(super) struct Exchange<'a> {
-    pub(super) model: &'a dyn ChatModel,
-    pub(super) sink: &'a dyn EventSink,
-    pub(super) step: u32,
-    pub(super) messages: &'a [Message],
-    pub(super) tools: &'a [ToolDefinition],
+pub(crate) struct Exchange<'a> {
+    pub(crate) model: &'a dyn ChatModel,
+    pub(crate) price: Option<Price>,
+    pub(crate) sink: &'a dyn EventSink,
+    pub(crate) step: u32,
+    pub(crate) messages: &'a [Message],
+    pub(crate) tools: &'a [ToolDefinition],
 }
 
 impl Exchange<'_> {
-    pub(super) async fn run(
+    pub(crate) async fn run(
         self,
         meter: &mut Meter,
         ids: &mut CallIds,
@@ -37,7 +39,7 @@ impl Exchange<'_> {
         let mut reply = result?;
         ids.claim(&mut reply.tool_calls);
         let received = reply.content.as_ref().map_or(0, String::len);
-        let cost_usd = meter.count_reply(reply.usage, || text_bytes(self.messages) + received);
+        let cost_usd = meter.count_reply(reply.usage, self.price, || text_bytes(self.messages) + received);
         self.sink.emit(AgentEvent::ModelReply {
             step: self.step,
             content: reply.content.clone(),
@@ -55,7 +57,7 @@ impl Exchange<'_> {
 /// The ids of all calls so far. Some servers number the calls of each reply anew; results are matched by id, and an id
 /// that comes again is made another.
 #[derive(Debug, Default)]
-pub(super) struct CallIds(BTreeSet<String>);
+pub(crate) struct CallIds(BTreeSet<String>);
 
 impl CallIds {
     fn claim(&mut self, calls: &mut [ToolCall]) {

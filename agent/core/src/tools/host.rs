@@ -229,8 +229,9 @@ impl ToolHost {
         }
     }
 
-    /// Ends the host's own servers side by side, within five seconds; shared ones stay.
-    pub async fn close(self) {
+    /// Ends the host's own servers side by side, within five seconds; shared ones stay. Calls that are still made are
+    /// errors.
+    pub async fn close(&self) {
         let own = self.servers.iter().filter(|held| held.ownership == Ownership::Own);
         join_all(own.map(|held| held.server.close())).await;
     }
