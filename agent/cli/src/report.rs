@@ -2,10 +2,13 @@
 //! `result.json` files, so it can be written again at any time.
 
 mod csv;
+mod failures;
 mod figures;
 mod files;
 mod guide;
 mod markdown;
+mod observed;
+mod sections;
 mod submission;
 mod table;
 #[cfg(test)]

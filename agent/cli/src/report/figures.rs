@@ -2,10 +2,12 @@ use std::collections::BTreeMap;
 
 use gaia_agent::Status;
 use gaia_scorer::quasi;
-use gaia_scorer::statistics::{Interval, Proportion, majority_vote};
+use gaia_scorer::statistics::{DropRate, Interval, Proportion, fisher_exact, majority_vote};
 use serde::Serialize;
 
-use crate::store::{RunDirectory, RunRecord, RunTotals, SampleEntry, StoreError};
+use super::failures::{FailureCount, Failures};
+use super::observed::{Observed, ToolUse};
+use crate::store::{RunDirectory, RunRecord, RunTotals, SampleEntry, SampleKey, StoreError};
 
 /// The figures of a run. The denominator of each is every sample that was asked for: errors and missing ones count
 /// as wrong.
@@ -24,6 +26,49 @@ pub struct Figures {
     pub totals: RunTotals,
     /// Model turns, mean over correct samples.
     pub mean_steps_correct: Option<f64>,
+    /// From each level to the next, official score.
+    pub drops: Vec<LevelDrop>,
+    /// What one right answer took, over all samples, wrong ones too. `None` without a right one.
+    pub per_correct: Option<PerCorrect>,
+    pub failures: Failures,
+    /// By the time they took, longest first.
+    pub tools: Vec<ToolFigures>,
+    /// Pages that the agent was shown and that hold a copy of the question.
+    pub contaminated: Vec<ContaminatedPage>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LevelDrop {
+    pub from: u8,
+    pub to: u8,
+    #[serde(flatten)]
+    pub rate: DropRate,
+    /// Where the harder level scored better: the chance of that if both were equally hard (Fisher, one-sided).
+    pub chance: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PerCorrect {
+    pub cost_usd: Option<f64>,
+    pub tokens: f64,
+    /// Of samples one after the other.
+    pub seconds: f64,
+}
+
+/// One tool over all samples.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolFigures {
+    pub tool: String,
+    pub calls: u64,
+    pub errors: u64,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContaminatedPage {
+    pub task_id: String,
+    pub epoch: u32,
+    pub url: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,13 +97,36 @@ pub struct Subset {
 const METRICS: [&str; 2] = ["official", "quasi-exact (HelloAgents)"];
 
 impl Figures {
-    /// Reads the results one at a time.
+    /// Reads the results and trajectories one at a time.
     pub fn of_run(run: &RunDirectory, record: &RunRecord) -> Result<Self, StoreError> {
         let mut count = Count::default();
+        let mut failures = FailureCount::default();
+        let mut tools: BTreeMap<String, ToolUse> = BTreeMap::new();
+        let mut contaminated = Vec::new();
         for entry in run.entries(record) {
-            count.add(&entry?);
+            let entry = entry?;
+            count.add(&entry);
+            let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
+            let observed = Observed::of_sample(run, &key);
+            failures.add(&entry, &observed);
+            for (tool, used) in observed.tools {
+                let sum = tools.entry(tool).or_default();
+                sum.calls += used.calls;
+                sum.errors += used.errors;
+                sum.seconds += used.seconds;
+            }
+            contaminated.extend(observed.contaminated_pages.into_iter().map(|url| ContaminatedPage {
+                task_id: key.task_id.clone(),
+                epoch: key.epoch,
+                url,
+            }));
         }
-        Ok(count.figures(record))
+        let mut tools: Vec<ToolFigures> = tools
+            .into_iter()
+            .map(|(tool, ToolUse { calls, errors, seconds })| ToolFigures { tool, calls, errors, seconds })
+            .collect();
+        tools.sort_by(|first, second| second.seconds.total_cmp(&first.seconds));
+        Ok(Self { failures: failures.failures(), tools, contaminated, ..count.figures(record) })
     }
 }
 
@@ -134,8 +202,44 @@ impl Count {
             metrics: metrics.collect(),
             mean_steps_correct: (self.totals.correct > 0)
                 .then(|| self.steps_correct as f64 / self.totals.correct as f64),
+            drops: self.drops(record),
+            per_correct: self.per_correct(),
+            failures: Failures::default(),
+            tools: Vec::new(),
+            contaminated: Vec::new(),
             totals: self.totals,
         }
+    }
+
+    fn drops(&self, record: &RunRecord) -> Vec<LevelDrop> {
+        if !record.dataset.has_truth {
+            return Vec::new();
+        }
+        let levels: Vec<(u8, Proportion)> = self
+            .levels
+            .iter()
+            .map(|(level, (num, [official, _]))| {
+                (*level, Proportion { successes: *official, failures: num - official })
+            })
+            .collect();
+        levels
+            .windows(2)
+            .filter_map(|pair| {
+                let ((from, easier), (to, harder)) = (pair[0], pair[1]);
+                let rate = DropRate::between(easier, harder)?;
+                let chance = (rate.absolute < 0.0).then(|| fisher_exact(easier, harder));
+                Some(LevelDrop { from, to, rate, chance })
+            })
+            .collect()
+    }
+
+    fn per_correct(&self) -> Option<PerCorrect> {
+        let correct = (self.totals.correct > 0).then_some(self.totals.correct as f64)?;
+        Some(PerCorrect {
+            cost_usd: self.totals.cost_usd.map(|cost| cost / correct),
+            tokens: self.totals.usage.total() as f64 / correct,
+            seconds: self.totals.sample_seconds / correct,
+        })
     }
 
     /// Every answer counts by itself.
@@ -267,6 +371,14 @@ mod tests {
             ]
         );
         assert_eq!(official.subsets[3].score, Some(0.6));
+        let drops: Vec<_> =
+            figures.drops.iter().map(|drop| (drop.from, drop.to, drop.rate.relative.unwrap())).collect();
+        assert_eq!(drops.len(), 2);
+        assert!((drops[0].2 - 1.0 / 3.0).abs() < 1e-12 && (drops[1].2 - 0.625).abs() < 1e-12, "{drops:?}");
+        let per_correct = figures.per_correct.unwrap();
+        // Nine samples have 1,100 tokens and 2.5 seconds each.
+        assert!((per_correct.tokens - 9.0 * 1100.0 / 6.0).abs() < 1e-9);
+        assert!((per_correct.seconds - 9.0 * 2.5 / 6.0).abs() < 1e-9);
         let totals = &figures.totals;
         assert_eq!((totals.answered, totals.no_answer, totals.error, totals.missing), (7, 1, 1, 1));
     }
@@ -302,6 +414,21 @@ mod tests {
             ]
         );
         assert_eq!(figures.answers, "vote of 5 runs");
+    }
+
+    #[test]
+    fn a_harder_level_that_scores_better_is_told_with_its_likelihood() {
+        let endings = [
+            (1, Ending::Wrong),
+            (1, Ending::Wrong),
+            (2, Ending::Correct),
+            (2, Ending::Correct),
+            (3, Ending::Wrong),
+        ];
+        let figures = figures(&endings);
+        let chances: Vec<_> = figures.drops.iter().map(|drop| drop.chance).collect();
+        // One of the six ways to have two right among four.
+        assert!((chances[0].unwrap() - 1.0 / 6.0).abs() < 1e-12 && chances[1].is_none(), "{chances:?}");
     }
 
     #[test]

@@ -1,17 +1,14 @@
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use gaia_agent::Status;
 
+use super::sections::{write_contamination, write_failures, write_levels, write_tools};
 use super::table::{rows, shown_model};
 use super::{Figures, REHEARSAL_NOTE};
-use crate::store::{Method, RunDirectory, RunRecord, SampleEntry, SampleKey, StoreError};
+use crate::store::{Method, RunDirectory, RunRecord, SampleEntry, StoreError};
 
 /// Characters of an answer or an error in the table of samples.
 const CELL_CHARACTERS: usize = 50;
-
-/// Characters of the address of a page.
-const PAGE_CHARACTERS: usize = 120;
 
 /// Writes `report.md`. It holds no truth, so that it can be shown: GAIA's answers must not be published.
 pub fn write_markdown(
@@ -21,57 +18,19 @@ pub fn write_markdown(
     figures: &Figures,
 ) -> Result<(), StoreError> {
     write_head(out, record, figures)?;
+    write_levels(out, figures)?;
+    write_failures(out, &figures.failures)?;
+    write_tools(out, &figures.tools)?;
     writeln!(out, "\n## Samples\n")?;
     writeln!(
         out,
         "| Task | Epoch | Level | Status | Answer | Correct | Kind | Steps | Tokens | Seconds | Error |\n\
          |---|---:|---:|---|---|---|---|---:|---:|---:|---|"
     )?;
-    let mut contaminated = Vec::new();
     for entry in run.entries(record) {
-        let entry = entry?;
-        write_sample(out, &entry)?;
-        let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
-        contaminated.extend(contaminated_pages(run, &key).into_iter().map(|page| (key.clone(), page)));
+        write_sample(out, &entry?)?;
     }
-    write_contamination(out, &contaminated)?;
-    Ok(())
-}
-
-/// Pages that a web server of ours flagged, because they hold a copy of the question.
-fn contaminated_pages(run: &RunDirectory, key: &SampleKey) -> BTreeSet<String> {
-    // The report says what there is to say also of a trajectory that is not there or was cut.
-    let events = fs_err::read_to_string(run.sample(key).events_path()).unwrap_or_default();
-    events
-        .lines()
-        .filter(|line| line.contains("contaminated"))
-        .filter_map(|line| {
-            let event: serde_json::Value = serde_json::from_str(line).ok()?;
-            let text = event["text"].as_str().filter(|_| event["type"] == "server_notice")?;
-            let notice: serde_json::Value = serde_json::from_str(text).ok()?;
-            Some(notice["contaminated"]["url"].as_str()?.to_owned())
-        })
-        .collect()
-}
-
-fn write_contamination(out: &mut dyn Write, pages: &[(SampleKey, String)]) -> io::Result<()> {
-    if pages.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "\n## Contaminated\n\nThese pages, which the agent was shown, hold a long verbatim part of the question, and so \
-         perhaps its answer. What they led to says little about the agent.\n\n| Task | Epoch | Page |\n|---|---:|---|"
-    )?;
-    for (key, page) in pages {
-        writeln!(
-            out,
-            "| {} | {} | {} |",
-            cell(&key.task_id, usize::MAX),
-            key.epoch,
-            cell(page, PAGE_CHARACTERS)
-        )?;
-    }
+    write_contamination(out, &figures.contaminated)?;
     Ok(())
 }
 
@@ -117,6 +76,14 @@ fn write_head(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io:
     )?;
     if let Some(cost) = totals.cost_usd {
         writeln!(out, "- Cost: {cost:.4} US dollars")?;
+    }
+    if let Some(each) = figures.per_correct {
+        let cost = each.cost_usd.map(|cost| format!("{cost:.4} US dollars, ")).unwrap_or_default();
+        writeln!(
+            out,
+            "- For each correct answer: {cost}{:.0} tokens, {:.1} seconds (wrong ones included)",
+            each.tokens, each.seconds
+        )?;
     }
     if let Some(steps) = figures.mean_steps_correct {
         writeln!(out, "- Steps of correct samples, mean: {steps:.1}")?;
@@ -182,7 +149,7 @@ fn time_text(time: Option<time::OffsetDateTime>) -> String {
 }
 
 /// Text of a model or a user inside one cell: one line, nothing that Markdown or HTML would take for its own.
-fn cell(text: &str, limit: usize) -> String {
+pub(super) fn cell(text: &str, limit: usize) -> String {
     let mut cell = String::new();
     for (position, character) in text.chars().enumerate() {
         if position == limit {

@@ -1,0 +1,160 @@
+use std::collections::BTreeMap;
+
+use gaia_agent::Status;
+use gaia_scorer::miss::{Miss, diagnose};
+use serde::Serialize;
+
+use super::observed::Observed;
+use crate::store::{SampleEntry, SampleKey};
+
+/// Why samples are not right, found without any model. The classes do not overlap: each sample is in the first one that
+/// fits. What a class says is a hint where to look, not a proof.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Failures {
+    pub classes: Vec<Class>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Class {
+    pub name: String,
+    pub samples: u64,
+    /// The first few, as `task` or `task (epoch n)`.
+    pub examples: Vec<String>,
+}
+
+/// Samples named in one class.
+const MAX_EXAMPLES: usize = 5;
+
+/// Groups the samples that are not right.
+#[derive(Debug, Default)]
+pub(crate) struct FailureCount {
+    /// By rank, so that the list reads from what is easiest to mend to what is hardest.
+    classes: BTreeMap<(u8, String), (u64, Vec<String>)>,
+}
+
+impl FailureCount {
+    /// Notes a sample, unless it is right or nobody can know.
+    pub(crate) fn add(&mut self, entry: &SampleEntry, observed: &Observed) {
+        let Some((rank, name)) = classify(entry, observed) else { return };
+        let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
+        let (count, examples) = self.classes.entry((rank, name)).or_default();
+        *count += 1;
+        if examples.len() < MAX_EXAMPLES {
+            examples.push(match key.epoch {
+                1 => key.task_id,
+                epoch => format!("{} (epoch {epoch})", key.task_id),
+            });
+        }
+    }
+
+    pub(crate) fn failures(self) -> Failures {
+        let mut classes: Vec<((u8, String), (u64, Vec<String>))> = self.classes.into_iter().collect();
+        // Within a rank the most frequent first.
+        classes.sort_by(|((first, _), (fewer, _)), ((second, _), (more, _))| {
+            first.cmp(second).then_with(|| more.cmp(fewer))
+        });
+        let classes =
+            classes.into_iter().map(|((_, name), (samples, examples))| Class { name, samples, examples });
+        Failures { classes: classes.collect() }
+    }
+}
+
+/// Rank and name of the class of a sample.
+fn classify(entry: &SampleEntry, observed: &Observed) -> Option<(u8, String)> {
+    let Some(result) = &entry.result else { return Some((7, "no outcome yet: resume the run".to_owned())) };
+    match result.status {
+        Status::Error => {
+            let kind = result.error.as_ref().and_then(|error| serde_json::to_value(error.kind).ok());
+            let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or("unknown").replace('_', " ");
+            return Some((6, format!("error: {kind}")));
+        }
+        Status::NoAnswer => {
+            let why = match &observed.limit {
+                Some(limit) => format!("{} reached", limit.replace('_', " ")),
+                None => "the model gave none".to_owned(),
+            };
+            return Some((5, format!("no answer: {why}")));
+        }
+        Status::Answered => {}
+    }
+    let score = result.score.as_ref().filter(|score| !score.correct)?;
+    let class = match diagnose(result.answer.as_deref(), &score.truth) {
+        Some(Miss::Format { faults }) => {
+            let faults: Vec<&str> = faults.iter().map(|fault| fault.label()).collect();
+            (0, format!("format: {}", faults.join(" and ")))
+        }
+        Some(Miss::Near { .. }) => (1, "near miss".to_owned()),
+        _ => match (observed.failing_tool(), observed.troubled_servers.first()) {
+            (Some(tool), _) => (2, format!("tool trouble: `{tool}` answered with errors")),
+            (None, Some(server)) => (2, format!("tool trouble: server `{server}` failed")),
+            (None, None) if observed.compactions > 0 => (3, "context lost: output was dropped".to_owned()),
+            (None, None) => (4, "capability: another answer".to_owned()),
+        },
+    };
+    Some(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::observed::ToolUse;
+    use crate::report::test_run::{Ending, entry};
+
+    fn class_of(ending: Ending, answer: &str, truth: &str, observed: &Observed) -> Option<String> {
+        let mut entry = entry("t", 1, ending);
+        if let Some(result) = &mut entry.result
+            && let Some(score) = &mut result.score
+        {
+            result.answer = result.answer.as_ref().map(|_| answer.to_owned());
+            truth.clone_into(&mut score.truth);
+        }
+        let mut count = FailureCount::default();
+        count.add(&entry, observed);
+        count.failures().classes.pop().map(|class| class.name)
+    }
+
+    #[test]
+    fn each_sample_that_is_not_right_has_one_class() {
+        let nothing = Observed::default();
+        let limited = Observed { limit: Some("step_limit".to_owned()), ..Observed::default() };
+        let compacted = Observed { compactions: 1, ..Observed::default() };
+        let broken = Observed {
+            tools: BTreeMap::from([(
+                "fetch/fetch".to_owned(),
+                ToolUse { calls: 2, errors: 1, seconds: 1.0 },
+            )]),
+            ..Observed::default()
+        };
+        let dead = Observed { troubled_servers: ["bash".to_owned()].into(), ..Observed::default() };
+        for (ending, answer, truth, observed, expected) in [
+            (Ending::Correct, "42", "42", &nothing, None),
+            (Ending::Unscored, "42", "42", &nothing, None),
+            (Ending::Missing, "", "", &nothing, Some("no outcome yet: resume the run")),
+            (Ending::Error, "", "42", &nothing, Some("error: server")),
+            (Ending::NoAnswer, "", "42", &limited, Some("no answer: step limit reached")),
+            (Ending::NoAnswer, "", "42", &nothing, Some("no answer: the model gave none")),
+            (Ending::Wrong, "42 km", "42", &broken, Some("format: unit or currency sign")),
+            (Ending::Wrong, "43", "42", &broken, Some("near miss")),
+            (Ending::Wrong, "90", "42", &broken, Some("tool trouble: `fetch/fetch` answered with errors")),
+            (Ending::Wrong, "90", "42", &dead, Some("tool trouble: server `bash` failed")),
+            (Ending::Wrong, "90", "42", &compacted, Some("context lost: output was dropped")),
+            (Ending::Wrong, "90", "42", &nothing, Some("capability: another answer")),
+        ] {
+            let found = class_of(ending, answer, truth, observed);
+            assert_eq!(found.as_deref(), expected, "{ending:?} {answer} {truth}");
+        }
+    }
+
+    #[test]
+    fn classes_are_counted_and_name_a_few_samples() {
+        let mut count = FailureCount::default();
+        for number in 0..8 {
+            count.add(&entry(&format!("task-{number}"), 1, Ending::Error), &Observed::default());
+        }
+        count.add(&entry("right", 1, Ending::Correct), &Observed::default());
+        let failures = count.failures();
+        assert_eq!(failures.classes.len(), 1);
+        assert_eq!(failures.classes[0].samples, 8);
+        assert_eq!(failures.classes[0].examples, ["task-0", "task-1", "task-2", "task-3", "task-4"]);
+    }
+}
