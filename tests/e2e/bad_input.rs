@@ -60,6 +60,14 @@ async fn a_missing_key_variable_is_named() {
 }
 
 #[tokio::test]
+async fn a_budget_of_money_needs_a_price_from_somewhere() {
+    let text = format!("{}\n[agent.budget]\ncost_usd = 1.0\n", config(NOWHERE, SUBMIT));
+    let words =
+        ["`agent.budget.cost_usd` needs a price", "`m` at `http://127.0.0.1:9/v1`", "`model.catalog`"];
+    check(Desk::new(), &text, 2, &words).await;
+}
+
+#[tokio::test]
 async fn a_missing_variable_of_a_server_is_named_with_its_place() {
     let text = config(
         NOWHERE,

@@ -160,7 +160,7 @@ async fn a_cancelled_task_ends_at_once_with_an_outcome() {
             .unwrap();
     let task = Task { id: "t".to_owned(), question: QUESTION.to_owned(), attachment: None, attempt: 1 };
     let (sink, cancel, chat) = (Recorder::default(), CancellationToken::new(), chat(&model.base_url, true));
-    let running = gaia_agent::run_task(&task, &chat, &tools, &settings, &sink, &cancel);
+    let running = gaia_agent::run_task(&task, chat.as_ref(), &tools, &settings, &sink, &cancel);
     let (outcome, ()) = tokio::join!(running, async {
         model.wait_until(|stats| stats.requests == 1).await;
         cancel.cancel();

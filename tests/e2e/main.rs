@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod context;
+mod endpoint;
 mod external_agent;
 mod gaia;
 mod llama;
@@ -12,7 +13,9 @@ mod login;
 mod loop_limits;
 mod loop_rules;
 mod plugged;
+mod protocols;
 mod real_model;
+mod rules;
 mod runs;
 mod secrets;
 mod strategies;

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
+use gaia_agent::model::{ChatModel, Endpoint, EndpointLimits, ModelSettings, connect};
 use gaia_agent::tools::{CallOrder, Protocol, Redactor, Scope, ServerSpec, ToolHost, TransportSpec};
-use gaia_agent::{AgentEvent, AgentSettings, Budget, EventSink, Message, Outcome, Part, Task};
+use gaia_agent::{AgentEvent, AgentSettings, Attachment, Budget, EventSink, Message, Outcome, Part, Task};
 use gaia_tests::machine::{program, sandbox_image};
 use gaia_tests::scripted::{Options, Script, ScriptedModel};
 use tokio_util::sync::CancellationToken;
@@ -51,25 +51,24 @@ pub(crate) fn settings() -> AgentSettings {
         result_bytes: gaia_agent::tools::DEFAULT_RESULT_BYTES,
         context_window_tokens: None,
         accepted_media: Vec::new(),
+        image_limits: gaia_agent::ImageLimits::default(),
         system_prompt: "You answer questions.".to_owned(),
     }
 }
 
-pub(crate) fn chat(base_url: &str, stream: bool) -> ChatCompletions {
-    ChatCompletions::new(ChatSettings {
-        name: "scripted".to_owned(),
-        base_url: base_url.to_owned(),
-        api_key: None,
+pub(crate) fn model_settings(base_url: &str, stream: bool) -> ModelSettings {
+    ModelSettings {
         stream,
-        parallel_tool_calls: None,
-        reasoning_field: None,
-        params: serde_json::Map::new(),
         request_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(2),
         max_retries: 4,
-        schema_profile: gaia_agent::model::SchemaProfile::Auto,
-    })
-    .unwrap()
+        ..ModelSettings::new("scripted", base_url)
+    }
+}
+
+pub(crate) fn chat(base_url: &str, stream: bool) -> Arc<dyn ChatModel> {
+    let endpoint = Arc::new(Endpoint::new(EndpointLimits::default()));
+    connect(model_settings(base_url, stream), endpoint).unwrap()
 }
 
 /// Everything that one task left behind.
@@ -119,7 +118,7 @@ impl Worked {
 pub(crate) fn text_of(content: &[Part]) -> String {
     let texts = content.iter().map(|part| match part {
         Part::Text { text } => text.as_str(),
-        Part::Image(_) => "[image]",
+        _ => "[media]",
     });
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -136,15 +135,40 @@ pub(crate) async fn work_with(
     settings: &AgentSettings,
     stream: bool,
 ) -> Worked {
+    work_as(script, options, specs, settings, |model| model.stream = stream).await
+}
+
+/// The same with a model that is asked in another way.
+pub(crate) async fn work_as(
+    script: Script,
+    options: Options,
+    specs: &[ServerSpec],
+    settings: &AgentSettings,
+    change: impl FnOnce(&mut ModelSettings),
+) -> Worked {
+    work_on(None, script, options, specs, settings, change).await
+}
+
+/// The same with an attachment.
+pub(crate) async fn work_on(
+    attachment: Option<Attachment>,
+    script: Script,
+    options: Options,
+    specs: &[ServerSpec],
+    settings: &AgentSettings,
+    change: impl FnOnce(&mut ModelSettings),
+) -> Worked {
     let model = ScriptedModel::start(script, options).await.unwrap();
     let tools = ToolHost::start(specs, &[], &BTreeMap::new(), Arc::new(|_| {}), Some(&settings.answer_tool))
         .await
         .unwrap();
-    let task = Task { id: "t".to_owned(), question: QUESTION.to_owned(), attachment: None, attempt: 1 };
+    let task = Task { id: "t".to_owned(), question: QUESTION.to_owned(), attachment, attempt: 1 };
     let sink = Recorder::default();
-    let chat = chat(&model.base_url, stream);
+    let mut asked = model_settings(&model.base_url, true);
+    change(&mut asked);
+    let chat = connect(asked, Arc::new(Endpoint::new(EndpointLimits::default()))).unwrap();
     let outcome =
-        gaia_agent::run_task(&task, &chat, &tools, settings, &sink, &CancellationToken::new()).await;
+        gaia_agent::run_task(&task, chat.as_ref(), &tools, settings, &sink, &CancellationToken::new()).await;
     tools.close().await;
     let events = std::mem::take(&mut *sink.events.lock().unwrap());
     Worked { outcome, events, model }

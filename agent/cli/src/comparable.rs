@@ -8,7 +8,7 @@ use crate::store::RunRecord;
 
 /// Keys that change how a run gets done and not what its answers are worth: where the model is reached and how
 /// patiently, how much may be spent, how many at a time. Everything else decides what the model sees or says.
-const FREE_KEYS: [&str; 27] = [
+const FREE_KEYS: [&str; 30] = [
     "run",
     "agent.budget",
     "agent.max_steps",
@@ -17,12 +17,15 @@ const FREE_KEYS: [&str; 27] = [
     "model.base_url",
     "model.catalog",
     "model.idle_timeout",
+    "model.max_concurrent_requests",
     "model.max_retries",
     // Compared by the name it came to.
     "model.name",
     "model.price",
     "model.request_timeout",
+    "model.requests_per_minute",
     "model.stream",
+    "model.tokens_per_minute",
     "strategy.*.api_key_env",
     "strategy.*.base_url",
     "strategy.*.idle_timeout",

@@ -8,7 +8,7 @@ pub const SUCCESS: u8 = 0;
 pub const FAULT: u8 = 1;
 /// The command line, the config or the data handed in is wrong (clap uses the same number).
 pub const USAGE: u8 = 2;
-/// The run ended with samples that have no outcome: errors, budget, interrupt.
+/// The run ended with samples that have no outcome: errors, budget, interrupt, a refused key, a quota that is gone.
 pub const INCOMPLETE: u8 = 3;
 /// The environment is not usable: no Docker, no image, a server that will not start, no model endpoint.
 pub const ENVIRONMENT: u8 = 4;
@@ -21,7 +21,7 @@ Exit codes:
   0  every requested sample has a scored outcome, whatever the score
   1  unexpected fault
   2  wrong command line, config or data
-  3  the run ended with samples that have no outcome (errors, budget, interrupt)
+  3  the run ended with samples that have no outcome (errors, budget, interrupt, key refused, quota gone)
   4  environment not usable (no Docker, no image, a server will not start, no model endpoint)
   5  gaia call: the tool itself reported an error";
 

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gaia_agent::model::catalog::{Catalog, Known};
-use gaia_agent::model::chat::{ChatCompletions, ChatSettings};
-use gaia_agent::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use gaia_agent::model::{
+    ChatModel, Endpoint, EndpointLimits, ModelError, ModelRequest, ModelSettings, Reply, RetryObserver,
+    connect,
+};
 use gaia_agent::strategy::Role;
 use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, StartError, ToolHost};
 use gaia_agent::{AgentSettings, Budget, settings::Price};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
-use crate::config::{Api, DEFAULT_BASE_URL, Loaded, ModelConfig, Secret};
+use crate::config::{DEFAULT_BASE_URL, Loaded, ModelConfig, Secret};
 use crate::console::Console;
 use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
 use crate::exit_code::{CommandError, CommandResult};
@@ -50,12 +52,6 @@ impl Ready {
     /// Checks and starts everything. On failure nothing is left running.
     pub async fn prepare(loaded: &Loaded, run_id: &str, console: &Console) -> CommandResult<Self> {
         let model_config = &loaded.config.model;
-        if model_config.api == Api::Responses {
-            return Err(CommandError::usage(anyhow::anyhow!(
-                "`model.api = \"responses\"` is not supported yet"
-            ))
-            .with_hint("use `api = \"chat\"`"));
-        }
         let agent = loaded.config.external.agent.as_deref().filter(|_| loaded.config.external.is_wanted());
         let agent = agent.map(Agent::read).transpose().map_err(CommandError::usage)?;
         let model_server = match &model_config.server {
@@ -80,12 +76,13 @@ impl Ready {
             if agent.is_some() {
                 let nobody = Role {
                     model: Arc::new(NoModel),
-                    settings: agent_settings(loaded, model_config, Known::default(), &offer.answer_tool),
+                    settings: agent_settings(loaded, model_config, "", Known::default(), &offer.answer_tool),
                 };
                 return Ok((nobody, None, sample_servers, offer));
             }
-            let worker =
-                role_at(loaded, model_config, loaded.api_key.as_ref(), &base_url, &offer.answer_tool)?;
+            let key = loaded.api_key.as_ref();
+            let endpoint = endpoint_of(model_config);
+            let worker = role_at(loaded, model_config, key, &base_url, endpoint.clone(), &offer.answer_tool)?;
             reach(&base_url).await?;
             let role = match &loaded.role {
                 Some(role) => {
@@ -94,8 +91,10 @@ impl Ready {
                     if own_url.is_some_and(|own| own != base_url) {
                         reach(url).await?;
                     }
-                    let key = role.api_key.as_ref();
-                    Some(role_at(loaded, &role.config, key, url, &offer.answer_tool)?)
+                    let role_key = role.api_key.as_ref();
+                    let is_same = url == base_url && role_key.map(Secret::expose) == key.map(Secret::expose);
+                    let endpoint = if is_same { endpoint } else { endpoint_of(&role.config) };
+                    Some(role_at(loaded, &role.config, role_key, url, endpoint, &offer.answer_tool)?)
                 }
                 None => None,
             };
@@ -154,11 +153,21 @@ fn role_at(
     config: &ModelConfig,
     api_key: Option<&Secret>,
     base_url: &str,
+    endpoint: Arc<Endpoint>,
     answer_tool: &str,
 ) -> CommandResult<Role> {
-    let model = model_at(config, api_key, base_url)?;
+    let model = model_at(config, api_key, base_url, endpoint)?;
     let known = known_model(loaded, config, base_url)?;
-    Ok(Role { model, settings: agent_settings(loaded, config, known, answer_tool) })
+    Ok(Role { model, settings: agent_settings(loaded, config, base_url, known, answer_tool) })
+}
+
+/// One for all models at the same address with the same key: what one of them learns holds for the others.
+fn endpoint_of(config: &ModelConfig) -> Arc<Endpoint> {
+    Arc::new(Endpoint::new(EndpointLimits {
+        requests_per_minute: config.requests_per_minute,
+        tokens_per_minute: config.tokens_per_minute,
+        concurrent_requests: config.max_concurrent_requests,
+    }))
 }
 
 /// Stands where no model of ours is asked.
@@ -180,11 +189,14 @@ fn model_at(
     config: &ModelConfig,
     api_key: Option<&Secret>,
     base_url: &str,
+    endpoint: Arc<Endpoint>,
 ) -> CommandResult<Arc<dyn ChatModel>> {
-    let model = ChatCompletions::new(ChatSettings {
+    let settings = ModelSettings {
         name: config.name.clone().unwrap_or_default(),
         base_url: base_url.to_owned(),
         api_key: api_key.map(|key| key.expose().to_owned()),
+        api: config.api.into(),
+        tool_calls: config.tool_calls.into(),
         stream: config.stream,
         parallel_tool_calls: config.parallel_tool_calls,
         reasoning_field: config.reasoning_field.clone(),
@@ -193,8 +205,8 @@ fn model_at(
         idle_timeout: config.idle_timeout,
         max_retries: config.max_retries,
         schema_profile: config.schema_profile.into(),
-    });
-    Ok(Arc::new(model.map_err(CommandError::environment)?))
+    };
+    connect(settings, endpoint).map_err(CommandError::environment)
 }
 
 /// Starts the servers that all samples share; they stay up.
@@ -286,9 +298,10 @@ fn known_model(loaded: &Loaded, model: &ModelConfig, base_url: &str) -> CommandR
     for (section, budget) in budgets {
         if budget.cost_usd.is_some() && model.price.is_none() && known.price.is_none() {
             return Err(CommandError::usage(anyhow::anyhow!(
-                "`{section}.budget.cost_usd` needs a price, and none of `model.catalog` fits this model and endpoint"
+                "`{section}.budget.cost_usd` needs a price, and no catalog has one for `{}` at `{base_url}`",
+                model.name.as_deref().unwrap_or_default()
             ))
-            .with_hint("set `[model.price]`"));
+            .with_hint("set `[model.price]`, or add the model to a file in `model.catalog`"));
         }
     }
     Ok(known)
@@ -297,6 +310,7 @@ fn known_model(loaded: &Loaded, model: &ModelConfig, base_url: &str) -> CommandR
 fn agent_settings(
     loaded: &Loaded,
     model: &ModelConfig,
+    base_url: &str,
     known: Known,
     answer_tool_name: &str,
 ) -> AgentSettings {
@@ -322,6 +336,7 @@ fn agent_settings(
         result_bytes: agent.result_bytes,
         context_window_tokens: model.context_window.or(known.window_tokens),
         accepted_media: model.accepts.clone(),
+        image_limits: gaia_agent::ImageLimits::of(base_url, model.name.as_deref().unwrap_or_default()),
         system_prompt: system_prompt(answer_tool_name),
     }
 }

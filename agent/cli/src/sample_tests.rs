@@ -36,11 +36,9 @@ impl ChatModel for Script {
 pub(crate) fn says(answer: &str) -> Result<Reply, ModelError> {
     Ok(Reply {
         content: Some(format!("FINAL ANSWER: {answer}")),
-        reasoning: None,
-        tool_calls: Vec::new(),
         finish_reason: "stop".into(),
         usage: Usage { input_tokens: 90, output_tokens: 10, ..Usage::default() },
-        model: None,
+        ..Reply::default()
     })
 }
 
@@ -80,6 +78,7 @@ pub(crate) fn context(
                     result_bytes: 1024,
                     context_window_tokens: None,
                     accepted_media: Vec::new(),
+                    image_limits: Default::default(),
                     system_prompt: "system".into(),
                 },
             },

@@ -109,7 +109,7 @@ fn reason_to_stop(end: &SampleEnd, rules: StopRules, spent: &Spent) -> Option<St
     let result = match end {
         SampleEnd::Committed(result) => result,
         SampleEnd::Refused(message) => {
-            return Some(format!("the model endpoint refuses all requests: {message}"));
+            return Some(format!("the model endpoint takes no more requests, and the run pauses: {message}"));
         }
         SampleEnd::Cancelled => return None,
     };

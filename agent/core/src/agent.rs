@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
         for (call, result) in reply.tool_calls.iter().zip(&done.results) {
             repeats.extend(self.habits.note(call, &result.content));
         }
-        self.conversation.push_reply(reply.content, reply.reasoning, reply.tool_calls);
+        self.conversation.push_reply(reply.content, reply.reasoning, reply.carried, reply.tool_calls);
         let archive = self.archive.get_mut().unwrap_or_else(PoisonError::into_inner);
         for result in done.results {
             let text = result.text.filter(|text| text.len() > KEPT_WHOLE_BYTES);
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
     fn without_calls(&mut self, step: u32, reply: Reply, nudges: &mut u32) -> Next {
         let text = reply.content.clone().unwrap_or_default();
         let cut_off = reply.finish_reason == "length";
-        self.conversation.push_reply(reply.content, reply.reasoning, Vec::new());
+        self.conversation.push_reply(reply.content, reply.reasoning, reply.carried, Vec::new());
         // Behind a marker in a reply that was cut off may stand half an answer.
         if let Some(answer) = extract::final_answer(&text).filter(|_| !cut_off) {
             return Next::End(Ending::Answered { stop: StopReason::AnswerText, answer, raw: text });

@@ -1,5 +1,7 @@
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use crate::message::{Message, Part, ToolCall};
 
 /// The messages of one task, append-only but for compaction: tool output is shortened, and old turns give way to a
@@ -53,6 +55,10 @@ pub(crate) const KEPT_WHOLE_BYTES: usize = 2 * SHORTENED_BYTES;
 /// Stands for a picture in estimates: about the 1,500 tokens that providers count for one of usual size.
 const IMAGE_BYTES: usize = 6_000;
 
+/// Characters of base64 for one byte in estimates of sounds and documents. A page of a PDF is some 30 KB and 1,500
+/// tokens, a minute of MP3 some 600 KB and 2,000: what is paid more for counts.
+const MEDIA_CHARS_PER_BYTE: usize = 6;
+
 /// Bytes of the arguments of an old call in a transcript: a script says in its first lines what it is about.
 const TOLD_ARGUMENTS_BYTES: usize = 600;
 
@@ -79,6 +85,7 @@ impl Conversation {
         &mut self,
         content: Option<String>,
         reasoning: Option<String>,
+        carried: Option<Value>,
         tool_calls: Vec<ToolCall>,
     ) {
         // An empty assistant message is refused by some providers, and says nothing.
@@ -86,7 +93,7 @@ impl Conversation {
         if silent {
             return;
         }
-        self.messages.push(Message::Assistant { content, reasoning, tool_calls });
+        self.messages.push(Message::Assistant { content, reasoning, carried, tool_calls });
     }
 
     /// `recall_number` when the whole output is kept elsewhere.
@@ -229,7 +236,7 @@ impl Conversation {
             .map(|message| match message {
                 Message::System { content } => content.len(),
                 Message::User { content } | Message::Tool { content, .. } => bytes(content),
-                Message::Assistant { content, reasoning, tool_calls } => {
+                Message::Assistant { content, reasoning, carried: _, tool_calls } => {
                     content.as_ref().map_or(0, String::len)
                         + reasoning.as_ref().map_or(0, String::len)
                         + tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>()
@@ -245,6 +252,9 @@ fn bytes(parts: &[Part]) -> usize {
         .map(|part| match part {
             Part::Text { text } => text.len(),
             Part::Image(_) => IMAGE_BYTES,
+            Part::Sound(_) | Part::Document(_) => {
+                part.media().map_or(0, |(_, data)| data.len() / MEDIA_CHARS_PER_BYTE)
+            }
         })
         .sum()
 }
@@ -259,10 +269,7 @@ fn add_parts(transcript: &mut String, parts: &[Part]) {
 }
 
 fn joined(parts: &[Part]) -> String {
-    let texts = parts.iter().map(|part| match part {
-        Part::Text { text } => text.as_str(),
-        Part::Image(_) => "[image]",
-    });
+    let texts = parts.iter().map(|part| part.text().unwrap_or(part.placeholder()));
     texts.collect::<Vec<_>>().join("\n")
 }
 

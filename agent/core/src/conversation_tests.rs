@@ -14,7 +14,7 @@ fn conversation(turns: u32) -> Conversation {
     let mut conversation = Conversation::new(vec![question], "recall");
     for turn in 0..turns {
         let id = format!("c{turn}");
-        conversation.push_reply(Some(format!("thought {turn}")), None, vec![call(&id)]);
+        conversation.push_reply(Some(format!("thought {turn}")), None, None, vec![call(&id)]);
         conversation.push_result(id, text("é".repeat(5_000)), (turn > 0).then_some(turn));
     }
     conversation
@@ -79,7 +79,7 @@ fn a_summary_takes_the_place_of_old_turns_and_of_the_summary_before() {
         matches!(&conversation.messages()[1], Message::Assistant { tool_calls, .. } if tool_calls[0].id == "c3")
     );
     assert!(conversation.old_turns(1).is_none(), "only the last turn is left");
-    conversation.push_reply(Some("thought 4".to_owned()), None, vec![call("c4")]);
+    conversation.push_reply(Some("thought 4".to_owned()), None, None, vec![call("c4")]);
     conversation.push_result("c4".to_owned(), text("x"), None);
     let old = conversation.old_turns(1).unwrap();
     assert!(old.transcript.starts_with("first summary\nyou: thought 3"), "{}", old.transcript);

@@ -27,11 +27,19 @@ pub enum AgentEvent {
         reason: String,
         wait_ms: u64,
     },
+    /// A request was changed for what the endpoint refuses, or a reply was read otherwise than the API has it.
+    ModelNotice {
+        step: u32,
+        text: String,
+    },
     ModelReply {
         step: u32,
         content: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<String>,
+        /// As in `Message::Assistant`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Option<Value>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
         finish_reason: String,
@@ -40,6 +48,9 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         duration_ms: u64,
+        /// The part of `duration_ms` in which the request waited for its turn at the endpoint.
+        #[serde(default)]
+        queued_ms: u64,
     },
     /// A call is about to go to a server; `tool` is `server/tool`.
     ToolStarted {

@@ -26,7 +26,7 @@ impl Habits {
         for part in result {
             match part {
                 Part::Text { text } => without_durations(text).hash(&mut hasher),
-                Part::Image(image) => image.data.hash(&mut hasher),
+                media => media.media().hash(&mut hasher),
             }
         }
         let count = self.seen.entry(hasher.finish()).or_default();

@@ -16,6 +16,10 @@ pub enum Message {
         /// What the model thought aloud (`reasoning_content` or `reasoning` on the wire).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<String>,
+        /// What the provider wants back as it was and nobody else reads: encrypted thoughts, signatures. Only the
+        /// API that made it knows its form.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Option<Value>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
     },
@@ -32,6 +36,65 @@ pub enum Message {
 pub enum Part {
     Text { text: String },
     Image(Image),
+    Sound(Sound),
+    Document(Document),
+}
+
+impl Part {
+    /// Media type and base64 of what is not text.
+    pub fn media(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Text { .. } => None,
+            Self::Image(Image { media_type, data })
+            | Self::Sound(Sound { media_type, data })
+            | Self::Document(Document { media_type, data, .. }) => Some((media_type, data)),
+        }
+    }
+
+    /// The base64 of what is not text, for whoever keeps it elsewhere.
+    pub fn media_data_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Text { .. } => None,
+            Self::Image(Image { data, .. })
+            | Self::Sound(Sound { data, .. })
+            | Self::Document(Document { data, .. }) => Some(data),
+        }
+    }
+
+    /// The text, if that is what it is.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What stands in a text for something that is none.
+    pub(crate) fn placeholder(&self) -> &'static str {
+        match self {
+            Self::Text { .. } => "",
+            Self::Image(_) => "[image]",
+            Self::Sound(_) => "[sound]",
+            Self::Document(_) => "[document]",
+        }
+    }
+}
+
+/// A recording, base64: WAV or MP3, which is what providers take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sound {
+    /// `audio/wav` or `audio/mpeg`.
+    pub media_type: String,
+    pub data: String,
+}
+
+/// A PDF, base64.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    pub name: String,
+    /// Such as `application/pdf`.
+    pub media_type: String,
+    pub data: String,
 }
 
 /// A picture, base64 as MCP and the chat API both carry it.

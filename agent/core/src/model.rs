@@ -1,22 +1,45 @@
 //! Chat models. The only module that names async-openai.
 
 pub mod catalog;
-pub mod chat;
+mod chat;
 mod classify;
+mod endpoint;
+mod quirks;
 mod reply;
+mod responses;
 mod retry;
 mod schema;
 mod service;
+mod settings;
+mod textual;
+mod thoughts;
+mod transport;
+mod usage;
 mod wire;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::message::{Message, ToolCall, ToolDefinition};
 use crate::outcome::Usage;
+pub use endpoint::{Endpoint, EndpointLimits};
 pub use schema::SchemaProfile;
+pub use settings::{Api, ModelSettings};
+pub use textual::ToolCalls;
+
+/// The model that the settings describe. Models at the same endpoint share what is known of it.
+pub fn connect(settings: ModelSettings, endpoint: Arc<Endpoint>) -> Result<Arc<dyn ChatModel>, ModelError> {
+    let tool_calls = settings.tool_calls;
+    let inner: Arc<dyn ChatModel> = match settings.api {
+        Api::Chat => Arc::new(chat::ChatCompletions::new(settings, endpoint)?),
+        Api::Responses => Arc::new(responses::Responses::new(settings, endpoint)?),
+    };
+    Ok(Arc::new(textual::Textual { inner, tool_calls }))
+}
 
 /// A model that answers a conversation with one reply.
 #[async_trait]
@@ -36,27 +59,35 @@ pub struct ModelRequest<'a> {
     pub tools: &'a [ToolDefinition],
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reply {
     pub content: Option<String>,
     pub reasoning: Option<String>,
+    /// What the provider wants back as it was; see `Message::Assistant`.
+    pub carried: Option<Value>,
     pub tool_calls: Vec<ToolCall>,
     /// `stop`, `tool_calls`, `length`, `content_filter`, or what the provider said.
     pub finish_reason: String,
     pub usage: Usage,
     /// The model's name in the reply, which may differ from the one asked for.
     pub model: Option<String>,
+    /// The wait for a turn at the endpoint before the request was sent.
+    pub queued: Duration,
 }
 
-/// Hears of each failed attempt before the wait for the next one.
+/// Hears what happens on the way to a reply.
 pub trait RetryObserver: Send + Sync {
+    /// An attempt failed; the next one comes after the wait.
     fn retrying(&self, attempt: u32, reason: &str, wait: Duration);
+
+    /// The request or the reply is not what it was at first; the text says what was done and why.
+    fn noticed(&self, _text: &str) {}
 }
 
 /// What the loop does next, not what went wrong inside.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ModelError {
-    /// Key, model or account refused; the same will happen to every other task.
+    /// Key, model or account refused, or the quota is gone; the same will happen to every other task.
     #[error("{0}")]
     Refused(String),
     /// This request was rejected; other tasks may fare better.

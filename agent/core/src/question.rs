@@ -1,8 +1,7 @@
 //! What stands before the first reply: the system prompt and the question with its attachment.
 
-use base64::Engine as _;
-
-use crate::message::{Image, Message, Part};
+use crate::media;
+use crate::message::{Message, Part};
 use crate::settings::AgentSettings;
 use crate::task::{Attachment, Task};
 
@@ -14,27 +13,28 @@ pub(crate) async fn first_messages(task: &Task, settings: &AgentSettings) -> Vec
             "\n\nThe file that belongs to this question is at {}",
             attachment.sandbox_path
         ));
-        content.extend(attached_image(attachment, settings).await.map(Part::Image));
+        let (note, part) = attached(attachment, settings).await;
+        if let Some(note) = note {
+            question.push('\n');
+            question.push_str(&note);
+        }
+        content.extend(part);
     }
     content.insert(0, Part::Text { text: question });
     vec![Message::System { content: settings.system_prompt.clone() }, Message::User { content }]
 }
 
-/// The attachment itself when it is a picture and the model takes pictures. One that cannot be read is left to
-/// the tools, which find it under its path all the same.
-async fn attached_image(attachment: &Attachment, settings: &AgentSettings) -> Option<Image> {
-    let extension = attachment.host_path.extension()?.to_str()?.to_ascii_lowercase();
-    let media_type = match extension.as_str() {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        _ => return None,
+/// The attachment itself where the model takes its kind, else a line about it where there is something to say. One
+/// that cannot be read is left to the tools, which find it under its path all the same.
+async fn attached(attachment: &Attachment, settings: &AgentSettings) -> (Option<String>, Option<Part>) {
+    let Ok(bytes) = tokio::fs::read(&attachment.host_path).await else { return (None, None) };
+    let name = attachment.sandbox_path.rsplit('/').next().unwrap_or_default().to_owned();
+    let settings = settings.clone();
+    // Decoding takes up to a second: not on a thread that others wait for.
+    let work = move || match media::attach(&name, &bytes, &settings) {
+        Ok(Some(part)) => (None, Some(part)),
+        Ok(None) => (media::attachment_note(&bytes, None), None),
+        Err(why) => (media::attachment_note(&bytes, Some(&why)), None),
     };
-    if !settings.takes(media_type) {
-        return None;
-    }
-    let bytes = tokio::fs::read(&attachment.host_path).await.ok()?;
-    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
-    Some(Image { media_type: media_type.to_owned(), data })
+    tokio::task::spawn_blocking(work).await.unwrap_or_default()
 }

@@ -50,7 +50,7 @@ fn without_fence(text: &str) -> &str {
 }
 
 /// Escapes control characters inside of strings, and drops commas that nothing follows.
-fn mended(text: &str) -> String {
+pub(crate) fn mended(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut in_string, mut escaped) = (false, false);
     for (at, character) in text.char_indices() {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::budget::SharedBudget;
+use crate::media::ImageLimits;
 use crate::outcome::Usage;
 
 /// How the loop behaves, the same for every task of a run.
@@ -21,6 +22,8 @@ pub struct AgentSettings {
     pub context_window_tokens: Option<u64>,
     /// Media types that the model takes in a message, as prefixes: `image/`.
     pub accepted_media: Vec<String>,
+    /// What the provider takes as one picture.
+    pub image_limits: ImageLimits,
     pub system_prompt: String,
 }
 

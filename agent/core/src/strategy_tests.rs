@@ -56,22 +56,17 @@ impl ChatModel for Script {
 }
 
 fn text_of(parts: &[Part]) -> String {
-    let texts = parts.iter().map(|part| match part {
-        Part::Text { text } => text.clone(),
-        Part::Image(_) => String::new(),
-    });
-    texts.collect()
+    parts.iter().filter_map(Part::text).collect()
 }
 
 fn reply(content: &str, tool_calls: Vec<ToolCall>) -> Line {
     let usage = Usage { input_tokens: 90, output_tokens: 10, ..Usage::default() };
     Line::Says(Reply {
         content: Some(content.to_owned()),
-        reasoning: None,
         tool_calls,
         finish_reason: "stop".to_owned(),
         usage,
-        model: None,
+        ..Reply::default()
     })
 }
 
@@ -153,6 +148,7 @@ impl Scene {
             result_bytes: 4096,
             context_window_tokens: None,
             accepted_media: Vec::new(),
+            image_limits: Default::default(),
             system_prompt: "system".to_owned(),
         };
         Self {

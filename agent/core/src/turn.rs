@@ -11,6 +11,7 @@ use crate::archive::Archive;
 use crate::duty::{Asked, Duty, OwnTool};
 use crate::event::{AgentEvent, EventSink};
 use crate::limits::{Left, Spent};
+use crate::media;
 use crate::message::{Part, ToolCall};
 use crate::recall;
 use crate::repair::repaired;
@@ -116,9 +117,14 @@ impl Turn<'_> {
         Planned { number, call, step }
     }
 
-    /// Whoever works for a manager does not see the answer tool: the answer is the manager's.
+    /// The tool of this name, or the one behind what chat templates put around names: `functions.bash`,
+    /// `bash<|channel|>commentary`. Whoever works for a manager does not see the answer tool: the answer is the
+    /// manager's.
     fn offered(&self, name: &str) -> Option<&OfferedTool> {
-        self.tools.find(name).filter(|tool| self.duty.is_offered(tool, self.settings))
+        let bare = name.split("<|").next().unwrap_or_default().trim();
+        let bare = bare.strip_prefix("functions.").unwrap_or(bare);
+        let tool = self.tools.find(name).or_else(|| self.tools.find(bare));
+        tool.filter(|tool| self.duty.is_offered(tool, self.settings))
     }
 
     fn unknown_tool(&self, name: &str) -> String {
@@ -126,7 +132,11 @@ impl Turn<'_> {
         let offered = self.tools.offered().iter().filter(|tool| self.duty.is_offered(tool, self.settings));
         let names: Vec<&str> =
             offered.map(|tool| tool.model_name.as_str()).chain(own).chain([self.recall_name]).collect();
-        format!("there is no tool `{name}`; the tools are: {}", names.join(", "))
+        let names = names.join(", ");
+        if name.is_empty() {
+            return format!("the call names no tool and was not made; the tools are: {names}");
+        }
+        format!("there is no tool `{name}`; the tools are: {names}")
     }
 
     async fn answer(&self, planned: &Planned<'_>, spent: &Spent) -> Answered {
@@ -142,7 +152,8 @@ impl Turn<'_> {
         };
         self.started(call, &tool.canonical, Value::Object(arguments.clone()));
         let progress = self.progress.clone();
-        let output = self.tools.call_watched(tool, arguments.clone(), self.cancel, progress).await;
+        let mut output = self.tools.call_watched(tool, arguments.clone(), self.cancel, progress).await;
+        output.content = media::fitted(std::mem::take(&mut output.content), self.settings).await;
         let answer = self.answer_of(tool, arguments, &output);
         let shown = self.shown(planned.number, &output);
         let whole = shown.whole.or_else(|| self.sink.keep_file(output.whole.as_ref()?));
@@ -242,18 +253,11 @@ impl Turn<'_> {
     /// The output as the model gets it, and where the whole is kept when that is not all of it.
     fn shown(&self, number: u32, output: &ToolOutput) -> Shown {
         let mut texts = Vec::new();
-        let mut images = Vec::new();
+        let mut media = Vec::new();
         for part in &output.content {
             match part {
                 Part::Text { text } => texts.push(text.as_str()),
-                Part::Image(image) if self.settings.takes(&image.media_type) => images.push(part.clone()),
-                Part::Image(image) => images.push(Part::Text {
-                    text: format!(
-                        "[an image, {}, about {} bytes, which this model cannot see; use a tool that reads it]",
-                        image.media_type,
-                        image.data.len() / 4 * 3
-                    ),
-                }),
+                other => media.push(other.clone()),
             }
         }
         let text = texts.join("\n");
@@ -264,12 +268,12 @@ impl Turn<'_> {
         let way_back = format!("`{}`, under call {number}", self.recall_name);
         let bounded = bound(&text, limit_bytes, Some(&way_back));
         let whole = if bounded.dropped_bytes > 0 { self.sink.keep(&text) } else { None };
-        let mut content = Vec::with_capacity(1 + images.len());
-        if !bounded.text.is_empty() || images.is_empty() {
+        let mut content = Vec::with_capacity(1 + media.len());
+        if !bounded.text.is_empty() || media.is_empty() {
             let text = if bounded.text.is_empty() { "(no output)".to_owned() } else { bounded.text };
             content.push(Part::Text { text });
         }
-        content.extend(images);
+        content.extend(media);
         Shown { content, text, whole }
     }
 }

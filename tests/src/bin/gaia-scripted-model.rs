@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
-use gaia_tests::scripted::{ApiKey, Dialect, FaultRate, Options, Script, ScriptedModel};
+use gaia_tests::scripted::{ApiKey, CallForm, Dialect, FaultRate, Options, Script, ScriptedModel};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
@@ -43,6 +43,9 @@ struct Arguments {
     api_key_env: Option<String>,
     #[arg(long, value_enum, default_value_t = Dialect::OpenAi)]
     dialect: Dialect,
+    /// How calls are said to a client that offers tools natively.
+    #[arg(long, value_enum, default_value_t = CallForm::Native)]
+    call_form: CallForm,
     /// What to do when standard input ends.
     #[arg(long, value_enum, default_value_t = OnStdinEnd::Exit)]
     on_stdin_end: OnStdinEnd,
@@ -89,8 +92,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         latency: Duration::from_millis(arguments.latency_ms),
         retry_after_secs: arguments.retry_after_secs,
         window_tokens: arguments.window_tokens,
+        max_in_flight: None,
         api_key,
         dialect: arguments.dialect,
+        call_form: arguments.call_form,
     };
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let script = Script::read(&arguments.script)?;

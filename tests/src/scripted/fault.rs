@@ -36,6 +36,11 @@ pub enum Fault {
     /// 401: key refused.
     #[serde(rename = "401")]
     Unauthorized,
+    /// 402: no credit.
+    #[serde(rename = "402")]
+    PaymentRequired,
+    /// 429 that no wait helps against: the quota is used up.
+    QuotaGone,
     /// 404: no such model.
     #[serde(rename = "404")]
     ModelNotFound,
@@ -157,11 +162,6 @@ impl Refusal {
 
 /// The answer of a fault that is a status of its own; `None` for faults of the body or the connection.
 pub(crate) fn refusal(fault: Fault, model: &str, retry_after_secs: u64, dice: &mut Dice) -> Option<Refusal> {
-    let rate_limited = || {
-        let error = json!({"message": "Rate limit reached for requests (injected).", "type": "requests",
-            "param": null, "code": "rate_limit_exceeded"});
-        Refusal::json(StatusCode::TOO_MANY_REQUESTS, json!({ "error": error }))
-    };
     let html = |status: StatusCode| Refusal {
         status,
         retry_after: None,
@@ -195,6 +195,16 @@ pub(crate) fn refusal(fault: Fault, model: &str, retry_after_secs: u64, dice: &m
             json!({"error": {"message": "Incorrect API key provided.", "type": "invalid_request_error",
                 "param": null, "code": "invalid_api_key"}}),
         ),
+        Fault::PaymentRequired => Refusal::json(
+            StatusCode::PAYMENT_REQUIRED,
+            json!({"error": {"message": "Insufficient Balance", "type": "unknown_error", "param": null,
+                "code": "invalid_request_error"}}),
+        ),
+        Fault::QuotaGone => Refusal::json(
+            StatusCode::TOO_MANY_REQUESTS,
+            json!({"error": {"message": "You exceeded your current quota, please check your plan and billing details.",
+                "type": "insufficient_quota", "param": null, "code": "insufficient_quota"}}),
+        ),
         Fault::ModelNotFound => Refusal::json(
             StatusCode::NOT_FOUND,
             json!({"error": {"message": format!("The model `{model}` does not exist or you do not have access to it."),
@@ -220,6 +230,12 @@ pub(crate) fn refusal(fault: Fault, model: &str, retry_after_secs: u64, dice: &m
         | Fault::EmptyBody
         | Fault::BadArguments => return None,
     })
+}
+
+pub(crate) fn rate_limited() -> Refusal {
+    let error = json!({"message": "Rate limit reached for requests (injected).", "type": "requests",
+        "param": null, "code": "rate_limit_exceeded"});
+    Refusal::json(StatusCode::TOO_MANY_REQUESTS, json!({ "error": error }))
 }
 
 /// A conversation that is too long, in the words of one vendor or another.

@@ -21,6 +21,8 @@ pub struct Stats {
     pub unauthorized: u64,
     /// Requests that did not fit the window.
     pub overflows: u64,
+    /// Requests beyond those that may be under way at the same time.
+    pub crowded_out: u64,
     /// Requests whose question is in no script.
     pub unknown: u64,
     /// Requests beyond the last turn of a script.

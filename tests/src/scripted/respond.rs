@@ -20,7 +20,9 @@ use super::dice::Dice;
 use super::fault::{self, Fault, Refusal};
 use super::ledger::CapturedRequest;
 use super::reply::{self, Arguments, Reply};
+use super::responses;
 use super::server::{InFlight, Shared};
+use super::textual::{self, CallForm};
 use super::wire::{self, Head};
 
 /// Between two pieces of a slow reply: a slow but live model.
@@ -32,18 +34,26 @@ const CUT_AFTER_MS: u64 = 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResetConnection;
 
+/// Which API a request was made to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Api {
+    Chat,
+    Responses,
+}
+
 /// What is to be said, and how badly.
 struct Decision {
+    api: Api,
     reply: Reply,
     fault: Option<Fault>,
     wait: Duration,
     dice: Dice,
 }
 
-pub(crate) async fn completion(shared: Arc<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+pub(crate) async fn completion(shared: Arc<Shared>, api: Api, headers: HeaderMap, body: Bytes) -> Response {
     let in_flight = shared.arrive();
     let latency = shared.options.latency;
-    let decided = decide(&shared, &headers, &body);
+    let decided = decide(&shared, api, &headers, &body);
     shared.notify();
     let wait = latency + decided.as_ref().map_or(Duration::ZERO, |(_, decision)| decision.wait);
     if !wait.is_zero() {
@@ -55,7 +65,7 @@ pub(crate) async fn completion(shared: Arc<Shared>, headers: HeaderMap, body: By
     }
 }
 
-fn decide(shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Result<(Value, Decision), Refusal> {
+fn decide(shared: &Shared, api: Api, headers: &HeaderMap, body: &[u8]) -> Result<(Value, Decision), Refusal> {
     let invalid = |message: &str| {
         let error = json!({"message": message, "type": "invalid_request_error", "param": null, "code": null});
         Refusal::json(StatusCode::BAD_REQUEST, json!({ "error": error }))
@@ -70,7 +80,11 @@ fn decide(shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Result<(Value, D
             fault::refusal(Fault::Unauthorized, "", 0, &mut dice).unwrap_or_else(|| invalid("no key"))
         );
     }
-    let request = match parsed {
+    if shared.options.max_in_flight.is_some_and(|most| ledger.stats.in_flight > most) {
+        ledger.stats.crowded_out += 1;
+        return Err(fault::rate_limited());
+    }
+    let original = match parsed {
         Ok(request) => request,
         Err(error) => {
             let message = format!("the body is not JSON: {error}");
@@ -78,17 +92,31 @@ fn decide(shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Result<(Value, D
             return Err(invalid(&message));
         }
     };
+    // Both APIs and both forms of calls are looked at as the native calls of chat completions.
+    let (chat, broken) = match api {
+        Api::Chat => (original.clone(), check::request(&original).err()),
+        Api::Responses => match responses::as_chat(&original) {
+            Ok(chat) => {
+                let broken = check::request(&chat).err();
+                (chat, broken)
+            }
+            Err(broken) => (json!({}), Some(broken)),
+        },
+    };
+    let native = textual::as_native(&chat);
+    let as_text = native.is_some() || shared.options.call_form == CallForm::Text;
+    let request = native.unwrap_or(chat);
     let task = shared.script.find(&conversation::question(&request));
     let step = conversation::step(&request);
     let mut captured = CapturedRequest {
         task_id: task.map(|task| task.task_id.clone()),
         step,
         headers: kept(headers),
-        body: request.clone(),
+        body: original,
         fault: None,
         violation: None,
     };
-    if let Err(violation) = check::request(&request) {
+    if let Some(violation) = broken {
         tracing::warn!(task = captured.task_id, step, violation, "protocol violation");
         ledger.stats.violations.push(violation.clone());
         captured.violation = Some(violation.clone());
@@ -103,7 +131,7 @@ fn decide(shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Result<(Value, D
         ledger.capture(captured);
         let reply = reply::plain_reply(reply::UNKNOWN_TASK, body.len());
         let dice = Dice::new(shared.options.seed, "", step, 0);
-        return Ok((request, Decision { reply, fault: None, wait: Duration::ZERO, dice }));
+        return Ok((request, Decision { api, reply, fault: None, wait: Duration::ZERO, dice }));
     };
     let attempt = ledger.attempt(&task.task_id, step);
     let mut dice = Dice::new(shared.options.seed, &task.task_id, step, attempt);
@@ -132,6 +160,7 @@ fn decide(shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Result<(Value, D
     }
     let arguments = if fault == Some(Fault::BadArguments) { Arguments::Broken } else { Arguments::Whole };
     let reply = reply::compose(task, step, &request, body.len(), arguments, &mut dice);
+    let reply = if as_text { textual::said(reply) } else { reply };
     if fault.is_none_or(Fault::delivers) {
         ledger.stats.ok += 1;
         if turn.is_none() {
@@ -145,11 +174,11 @@ fn decide(shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Result<(Value, D
         }
     }
     let wait = Duration::from_millis(turn.and_then(|turn| turn.latency_ms).unwrap_or(0));
-    Ok((request, Decision { reply, fault, wait, dice }))
+    Ok((request, Decision { api, reply, fault, wait, dice }))
 }
 
 async fn send(shared: &Shared, request: &Value, decision: Decision, in_flight: InFlight) -> Response {
-    let Decision { reply, fault, mut dice, .. } = decision;
+    let Decision { api, reply, fault, mut dice, .. } = decision;
     let head = Head {
         id: format!("chatcmpl-{:016x}", dice.bits()),
         created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -177,14 +206,21 @@ async fn send(shared: &Shared, request: &Value, decision: Decision, in_flight: I
     }
     let (content_type, pieces) = if streams {
         let include_usage = request["stream_options"]["include_usage"] == true;
-        let events = wire::events(&reply, &head, include_usage, fault, &mut dice);
+        let events = match api {
+            Api::Chat => wire::events(&reply, &head, include_usage, fault, &mut dice),
+            Api::Responses => responses::events(&reply, &head, fault),
+        };
         let pieces = match fault {
             Some(Fault::Slow) => events.into_iter().map(String::into_bytes).collect(),
             _ => wire::packets(events.concat().as_bytes(), &mut dice),
         };
         ("text/event-stream", pieces)
     } else {
-        let mut bytes = wire::whole(&reply, &head, fault).to_string().into_bytes();
+        let whole = match api {
+            Api::Chat => wire::whole(&reply, &head, fault),
+            Api::Responses => responses::whole(&reply, &head, fault),
+        };
+        let mut bytes = whole.to_string().into_bytes();
         if fault == Some(Fault::Cut) {
             bytes.truncate(bytes.len() / 2);
         }

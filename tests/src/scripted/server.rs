@@ -22,8 +22,9 @@ use tower::ServiceExt;
 
 use super::fault::FaultRate;
 use super::ledger::{CapturedRequest, Ledger, Stats};
-use super::respond::{self, ResetConnection};
+use super::respond::{self, Api, ResetConnection};
 use super::script::Script;
+use super::textual::CallForm;
 use super::wire::Dialect;
 
 /// A conversation with several pictures stays well below this.
@@ -44,8 +45,11 @@ pub struct Options {
     pub retry_after_secs: u64,
     /// Longer requests, at four bytes a token, are refused as a provider with this window would.
     pub window_tokens: Option<u64>,
+    /// Requests beyond so many at the same time are refused with 429, without a time.
+    pub max_in_flight: Option<u64>,
     pub api_key: ApiKey,
     pub dialect: Dialect,
+    pub call_form: CallForm,
 }
 
 /// The key that requests must carry.
@@ -87,8 +91,10 @@ impl Default for Options {
             latency: Duration::ZERO,
             retry_after_secs: 1,
             window_tokens: None,
+            max_in_flight: None,
             api_key: ApiKey::NotChecked,
             dialect: Dialect::OpenAi,
+            call_form: CallForm::Native,
         }
     }
 }
@@ -201,7 +207,10 @@ struct RequestFilter {
 
 fn router(shared: Arc<Shared>) -> Router {
     let completion = |State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes| {
-        respond::completion(shared, headers, body)
+        respond::completion(shared, Api::Chat, headers, body)
+    };
+    let response = |State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes| {
+        respond::completion(shared, Api::Responses, headers, body)
     };
     let requests = |State(shared): State<Arc<Shared>>, Query(filter): Query<RequestFilter>| async move {
         let ledger = shared.ledger();
@@ -211,6 +220,7 @@ fn router(shared: Arc<Shared>) -> Router {
     };
     Router::new()
         .route("/v1/chat/completions", post(completion))
+        .route("/v1/responses", post(response))
         .route("/v1/models", get(models))
         .route(
             "/stats",

@@ -182,7 +182,7 @@ fn read(line: &str) -> Typed<'_> {
 fn shown(called: &Called) -> String {
     let parts = called.content.iter().map(|part| match part {
         Part::Text { text } => text.clone(),
-        Part::Image(image) => format!("[an image, {}]", image.media_type),
+        media => format!("[{}]", media.media().map_or("something", |(media_type, _)| media_type)),
     });
     parts.collect::<Vec<_>>().join("\n")
 }

@@ -70,8 +70,9 @@ fn refused(reason: &str) -> ToolOutput {
 fn as_text(output: &ToolOutput, limit_bytes: usize) -> String {
     let parts = shown(&output.content, limit_bytes).into_iter().map(|part| match part {
         Part::Text { text } => text,
-        Part::Image(image) => {
-            format!("[an image, {}, about {} bytes]", image.media_type, image.data.len() / 4 * 3)
+        media => {
+            let (media_type, data) = media.media().unwrap_or_default();
+            format!("[{media_type}, about {} bytes]", data.len() / 4 * 3)
         }
     });
     parts.collect::<Vec<_>>().join("\n")

@@ -129,12 +129,16 @@ pub struct ModelConfig {
     pub api: Api,
     /// Read replies as they are written. Off for endpoints that stream badly.
     pub stream: bool,
+    /// How the model calls tools: `"native"` in the API's own field (calls that the server leaves in the text, in a form
+    /// that models are trained on, are read from there, and the trajectory says so), `"native-only"` without the latter,
+    /// `"text"` by blocks in the text, for models and servers without tool calls.
+    pub tool_calls: ToolCallsConfig,
     /// Whether the model may ask for several tools in one turn; absent, the provider decides. Some refuse the
     /// parameter itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
-    /// The field in which the model's earlier thoughts are sent back, such as `"reasoning_content"`, for vendors
-    /// that want them; absent, they are not sent.
+    /// The field in which the model's earlier thoughts are sent back, such as `"reasoning_content"`; `""` sends none.
+    /// Absent, they are sent where the endpoint is known to want them, or says so. Chat only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_field: Option<String>,
     /// Whose rules the schemas of tools are written for: `"auto"` goes by endpoint and model, `"published"` leaves
@@ -156,6 +160,18 @@ pub struct ModelConfig {
     pub idle_timeout: Duration,
     /// How often one request is tried again after a fault that may pass.
     pub max_retries: u32,
+    /// Requests under way at the same time, of all samples together; absent, as many as the endpoint turns out to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_concurrent_requests: Option<u32>,
+    /// What the provider allows, of all samples together; requests beyond it wait. Absent, its 429 is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub requests_per_minute: Option<u32>,
+    /// Input and output together, estimated before a request and corrected by its reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub tokens_per_minute: Option<u64>,
     /// A scripted model: every output says that the score is a rehearsal.
     pub rehearsal: bool,
     /// TOML files with windows and prices of models, looked up before gaia's own list. Relative to the config file.
@@ -183,6 +199,7 @@ impl Default for ModelConfig {
             api_key_env: None,
             api: Api::Chat,
             stream: true,
+            tool_calls: ToolCallsConfig::Native,
             parallel_tool_calls: None,
             reasoning_field: None,
             schema_profile: SchemaProfileConfig::Auto,
@@ -193,6 +210,9 @@ impl Default for ModelConfig {
             idle_timeout: Duration::from_secs(180),
             // With backoff capped at a minute, about ten minutes: longer than the usual rate-limit window.
             max_retries: 10,
+            max_concurrent_requests: None,
+            requests_per_minute: None,
+            tokens_per_minute: None,
             rehearsal: false,
             catalog: Vec::new(),
             price: None,
@@ -208,8 +228,36 @@ pub enum Api {
     /// `POST {base_url}/chat/completions`.
     #[default]
     Chat,
-    /// `POST {base_url}/responses`. Not built yet.
+    /// `POST {base_url}/responses`, stateless: nothing is stored at the provider, thoughts come back encrypted.
     Responses,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolCallsConfig {
+    #[default]
+    Native,
+    NativeOnly,
+    Text,
+}
+
+impl From<ToolCallsConfig> for gaia_agent::model::ToolCalls {
+    fn from(form: ToolCallsConfig) -> Self {
+        match form {
+            ToolCallsConfig::Native => Self::Native,
+            ToolCallsConfig::NativeOnly => Self::NativeOnly,
+            ToolCallsConfig::Text => Self::Text,
+        }
+    }
+}
+
+impl From<Api> for gaia_agent::model::Api {
+    fn from(api: Api) -> Self {
+        match api {
+            Api::Chat => Self::Chat,
+            Api::Responses => Self::Responses,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

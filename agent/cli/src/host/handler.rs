@@ -8,8 +8,8 @@ use gaia_agent::desk::{Called, DeskTool};
 use gaia_agent::tools::{Progress, ProgressSink};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
-    ToolAnnotations,
+    PaginatedRequestParams, ProgressNotificationParam, ResourceContents, ServerCapabilities, ServerConfig,
+    Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -110,6 +110,11 @@ fn result(called: Called) -> CallToolResult {
     let content = called.content.into_iter().map(|part| match part {
         Part::Text { text } => ContentBlock::text(text),
         Part::Image(image) => ContentBlock::image(image.data, image.media_type),
+        Part::Sound(sound) => ContentBlock::audio(sound.data, sound.media_type),
+        Part::Document(document) => ContentBlock::resource(
+            ResourceContents::blob(document.data, format!("file:///{}", document.name))
+                .with_mime_type(document.media_type),
+        ),
     });
     let content = content.collect();
     let mut result = match called.is_error {

@@ -71,11 +71,11 @@ impl EventLog {
             AgentEvent::Started { messages, .. } | AgentEvent::BranchStarted { messages, .. } => {
                 for message in messages {
                     if let Message::User { content } | Message::Tool { content, .. } = message {
-                        self.move_images(content)?;
+                        self.move_media(content)?;
                     }
                 }
             }
-            AgentEvent::ToolResult { content, .. } => self.move_images(content)?,
+            AgentEvent::ToolResult { content, .. } => self.move_media(content)?,
             _ => {}
         }
         let line = serde_json::to_string(&Line { time: OffsetDateTime::now_utc(), branch, event: &event })?;
@@ -85,13 +85,15 @@ impl EventLog {
         file.write_all(line.as_bytes())
     }
 
-    fn move_images(&self, content: &mut [Part]) -> io::Result<()> {
+    fn move_media(&self, content: &mut [Part]) -> io::Result<()> {
         for part in content {
-            if let Part::Image(image) = part
-                && let Ok(bytes) = STANDARD.decode(&image.data)
+            if let Some((media_type, data)) = part.media()
+                && let Ok(bytes) = STANDARD.decode(data)
             {
-                let name = store_artefact(&self.artefacts, extension_of(&image.media_type), &bytes)?;
-                image.data = format!("file:{name}");
+                let name = store_artefact(&self.artefacts, extension_of(media_type), &bytes)?;
+                if let Some(data) = part.media_data_mut() {
+                    *data = format!("file:{name}");
+                }
             }
         }
         Ok(())

@@ -44,11 +44,13 @@ impl Exchange<'_> {
             step: self.step,
             content: reply.content.clone(),
             reasoning: reply.reasoning.clone(),
+            carried: reply.carried.clone(),
             tool_calls: reply.tool_calls.clone(),
             finish_reason: reply.finish_reason.clone(),
             usage: reply.usage,
             cost_usd,
             duration_ms: millis(took),
+            queued_ms: millis(reply.queued),
         });
         Ok(reply)
     }
@@ -75,13 +77,7 @@ impl CallIds {
 
 /// For providers that count nothing.
 fn text_bytes(messages: &[Message]) -> usize {
-    let of_parts = |parts: &[Part]| {
-        let texts = parts.iter().filter_map(|part| match part {
-            Part::Text { text } => Some(text.len()),
-            Part::Image(_) => None,
-        });
-        texts.sum::<usize>()
-    };
+    let of_parts = |parts: &[Part]| parts.iter().filter_map(Part::text).map(str::len).sum::<usize>();
     let sizes = messages.iter().map(|message| match message {
         Message::System { content } => content.len(),
         Message::User { content } | Message::Tool { content, .. } => of_parts(content),
@@ -103,6 +99,10 @@ impl RetryObserver for RetryEvents<'_> {
             reason: reason.to_owned(),
             wait_ms: millis(wait),
         });
+    }
+
+    fn noticed(&self, text: &str) {
+        self.sink.emit(AgentEvent::ModelNotice { step: self.step, text: text.to_owned() });
     }
 }
 

@@ -97,7 +97,7 @@ fn read(text: &str) -> Result<Vec<Entry>, String> {
     Ok(file.model)
 }
 
-fn host_of(base_url: &str) -> &str {
+pub(super) fn host_of(base_url: &str) -> &str {
     let rest = base_url.split_once("://").map_or(base_url, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -120,6 +120,7 @@ mod tests {
             ("gpt-5-mini-2025-08-07", Some(400_000)),
             ("Qwen/Qwen2.5-7B-Instruct", Some(32_768)),
             ("meta-llama/Llama-3.3-70B-Instruct", Some(131_072)),
+            ("claude-sonnet-5-5", Some(1_000_000)),
             ("scripted", None),
             ("my-gpt-4o", None),
         ] {
@@ -134,6 +135,13 @@ mod tests {
         assert_eq!(price("https://api.openai.com/v1"), Some(0.6));
         assert_eq!(price("https://api.openai.com.evil.invalid/v1"), None);
         assert_eq!(price("http://127.0.0.1:8080/v1"), None);
+        // A newer model is not billed like an older one of a similar name.
+        let of =
+            |model: &str| catalog.find(model, "https://api.openai.com/v1").price.map(|price| price.input);
+        assert_eq!(
+            (of("gpt-5.4-mini"), of("gpt-5-mini"), of("gpt-5.9-mini")),
+            (Some(0.75), Some(0.25), None)
+        );
     }
 
     #[test]

@@ -1,22 +1,37 @@
 //! What a failed model call means: try again, compact, or give up, and with which words.
 
+mod hints;
+mod phrases;
+
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::ModelError;
 use super::service::HttpFailure;
+use hints::{wait_in, window_in};
 
 /// What comes after one failed attempt.
 #[derive(Debug, Clone)]
 pub(super) enum Verdict {
-    Retry { reason: String, after: Option<Duration> },
+    Retry { reason: String, after: Option<Duration>, cause: Cause },
     GiveUp(ModelError),
 }
 
+/// Whose fault a failure is that may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Too much was asked of the endpoint: by this run, or by everybody.
+    Overload,
+    Fault,
+}
+
+/// A longer wait than this is no rate limit but a quota: all retries together wait about twice as long.
+const QUOTA_WAIT: Duration = Duration::from_secs(600);
+
 impl Verdict {
     pub(super) fn retry(reason: impl Into<String>) -> Self {
-        Verdict::Retry { reason: reason.into(), after: None }
+        Verdict::Retry { reason: reason.into(), after: None, cause: Cause::Fault }
     }
 }
 
@@ -29,10 +44,10 @@ pub(super) fn failure(failure: &HttpFailure) -> Verdict {
             readable(body)
         )),
         HttpFailure::Status { status, retry_after, body } => {
-            let error = ErrorText::of(body);
+            let error = ErrorText { wait: retry_after.or_else(|| wait_in(body)), ..ErrorText::of(body) };
             match error.verdict(*status) {
-                Verdict::Retry { reason, .. } => {
-                    Verdict::Retry { reason: format!("HTTP {status}: {reason}"), after: *retry_after }
+                Verdict::Retry { reason, after, cause } => {
+                    Verdict::Retry { reason: format!("HTTP {status}: {reason}"), after, cause }
                 }
                 given_up => given_up,
             }
@@ -42,10 +57,10 @@ pub(super) fn failure(failure: &HttpFailure) -> Verdict {
 
 /// An error object that came with status 200: in the body, or as an event of the stream.
 pub(super) fn error_in_reply(object: &Value) -> Verdict {
-    let error = ErrorText::of_value(object);
-    // OpenRouter and vLLM put the status that the reply should have had into `code`.
-    let status = error.code.parse::<u16>().ok().filter(|code| (400..600).contains(code)).unwrap_or(500);
-    error.verdict(status)
+    let error = ErrorText { wait: wait_in(&object.to_string()), ..ErrorText::of_value(object) };
+    // OpenRouter and vLLM put the status that the reply should have had into `code`; others have a word for it.
+    let status = error.code.parse::<u16>().ok().filter(|code| (400..600).contains(code));
+    error.verdict(status.or_else(|| error.status_of_words()).unwrap_or(500))
 }
 
 /// Characters of a provider's error text that are shown: their longest useful messages are about half of it.
@@ -53,23 +68,34 @@ const SHOWN_CHARACTERS: usize = 600;
 
 struct ErrorText {
     message: String,
-    /// Whatever stood in `code` or `type`, as text: OpenAI sends a string, vLLM a number.
+    /// Whatever stood in `code`, `type` and `status`, as text: OpenAI sends a string, vLLM a number.
     code: String,
     kind: String,
+    /// When the provider wants to be asked again.
+    wait: Option<Duration>,
+    /// A web page in place of an error: not the provider's own, but of something in front of it.
+    is_page: bool,
 }
 
 impl ErrorText {
     fn of(body: &str) -> Self {
         match serde_json::from_str::<Value>(body) {
             Ok(value) => Self::of_value(&value),
-            Err(_) => Self { message: readable(body), code: String::new(), kind: String::new() },
+            Err(_) => Self {
+                message: readable(body),
+                code: String::new(),
+                kind: String::new(),
+                wait: None,
+                is_page: body.trim_start().starts_with('<'),
+            },
         }
     }
 
     fn of_value(value: &Value) -> Self {
-        // {"error": {…}}, {"error": "text"}, {"object": "error", "message": …}, [{"error": …}]
+        // {"error": {…}}, {"error": "text"}, {"object": "error", "message": …}, [{"error": …}], {"errors": […]}
         let value = value.get(0).unwrap_or(value);
-        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
+        let listed = value.get("errors").and_then(|errors| errors.get(0));
+        let error = value.get("error").filter(|error| !error.is_null()).or(listed).unwrap_or(value);
         let text = |key: &str| match error.get(key) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
@@ -82,37 +108,57 @@ impl ErrorText {
                 .find(|text| !text.is_empty())
                 .unwrap_or_else(|| error.to_string()),
         };
-        Self { message: readable(&message), code: text("code"), kind: text("type") }
+        // OpenRouter puts the words of the provider behind it beside its own, which say nothing.
+        let behind = error.pointer("/metadata/raw").and_then(Value::as_str).unwrap_or_default();
+        let message = if behind.is_empty() { message } else { format!("{message}: {behind}") };
+        Self {
+            message: readable(&message),
+            code: text("code"),
+            // Google's details say of which limit it speaks.
+            kind: format!(
+                "{} {} {}",
+                text("type"),
+                text("status"),
+                error.get("details").map(Value::to_string).unwrap_or_default()
+            ),
+            wait: None,
+            is_page: false,
+        }
     }
 
     fn verdict(&self, status: u16) -> Verdict {
         let message = &self.message;
-        if matches!(status, 400 | 413 | 422 | 500) && self.says_overflow() {
+        // A request that is larger than what a minute may hold will not fit into the next minute either.
+        let too_large = status == 429 && self.says(&phrases::TOO_LARGE_FOR_A_MINUTE);
+        if too_large || (matches!(status, 400 | 413 | 422 | 500) && self.says(&phrases::OVERFLOW)) {
             return Verdict::GiveUp(ModelError::ContextOverflow {
                 message: message.clone(),
                 window_tokens: window_in(message),
             });
         }
-        if matches!(status, 400 | 500) && self.says_garbled() {
+        if matches!(status, 400 | 500) && self.says(&phrases::GARBLED) {
             return Verdict::GiveUp(ModelError::Garbled(message.clone()));
         }
-        if (400..500).contains(&status) && self.says_content_refused() {
+        if (400..500).contains(&status) && self.says(&phrases::CONTENT_REFUSED) {
             return Verdict::GiveUp(ModelError::ContentRefused(format!(
                 "the provider declined this content (HTTP {status}): {message}"
             )));
         }
+        if (400..=500).contains(&status) && self.says_quota() {
+            return Verdict::GiveUp(ModelError::Refused(format!(
+                "the provider says the quota is used up (HTTP {status}): {message}; add credit or use another key"
+            )));
+        }
         match status {
-            429 if self.says_quota() => Verdict::GiveUp(ModelError::Refused(format!(
-                "the provider says the quota is used up (HTTP 429): {message}; add credit or use another key, then `gaia resume`"
-            ))),
-            408 | 409 | 425 | 429 | 500..=599 => Verdict::retry(message.clone()),
+            408 | 409 | 425 | 429 | 500..=599 => self.retry(status),
             401 => refused(status, message, "check the key in the variable that `model.api_key_env` names"),
             402 => refused(status, message, "the account has no credit"),
-            403 => refused(status, message, "the key may not use this model"),
+            // A guard in front of the provider looks at each request, and refuses some for what they say.
+            403 if !self.is_page => refused(status, message, "the key may not use this model"),
             404 => refused(
                 status,
                 message,
-                "check `model.name` and that `model.base_url` ends where `/chat/completions` is added",
+                "check `model.name`, `model.api`, and that `model.base_url` ends where the path of the API is added",
             ),
             _ => Verdict::GiveUp(ModelError::Request(format!(
                 "the provider rejected the request (HTTP {status}): {message}"
@@ -120,59 +166,48 @@ impl ErrorText {
         }
     }
 
-    fn says_overflow(&self) -> bool {
-        const PHRASES: [&str; 14] = [
-            "context_length_exceeded",
-            "exceed_context_size",
-            "maximum context length",
-            "context length exceeded",
-            "context window",
-            "context size",
-            "prompt is too long",
-            "input is too long",
-            "too many tokens",
-            "reduce the length of",
-            "range of input length",
-            "exceeds the maximum number of tokens",
-            "input token count",
-            "exceeds the model's max",
-        ];
-        self.says(&PHRASES)
-    }
-
-    /// llama.cpp; Groq and its kin; Ollama.
-    fn says_garbled(&self) -> bool {
-        const PHRASES: [&str; 4] = [
-            "model produced output that does not match",
-            "tool_use_failed",
-            "failed to call a function",
-            "error parsing tool call",
-        ];
-        self.says(&PHRASES)
-    }
-
-    fn says_content_refused(&self) -> bool {
-        const PHRASES: [&str; 7] = [
-            "content_filter",
-            "content_policy_violation",
-            "content management policy",
-            "data_inspection_failed",
-            "datainspectionfailed",
-            "inappropriate content",
-            "flagged by moderation",
-        ];
-        self.says(&PHRASES)
+    fn retry(&self, status: u16) -> Verdict {
+        let overloaded = matches!(status, 429 | 503 | 529) || self.says(&phrases::OVERLOAD);
+        if let Some(wait) = self.wait.filter(|wait| overloaded && *wait > QUOTA_WAIT) {
+            return Verdict::GiveUp(ModelError::Refused(format!(
+                "the provider wants to be left alone for {} minutes (HTTP {status}): {}; go on then, or use another key",
+                wait.as_secs().div_ceil(60),
+                self.message
+            )));
+        }
+        Verdict::Retry {
+            reason: self.message.clone(),
+            after: self.wait,
+            cause: if overloaded { Cause::Overload } else { Cause::Fault },
+        }
     }
 
     fn says_quota(&self) -> bool {
-        const PHRASES: [&str; 5] = [
-            "insufficient_quota",
-            "exceeded your current quota",
-            "insufficient balance",
-            "billing_hard_limit",
-            "arrearage",
+        if self.says(&phrases::QUOTA) {
+            return true;
+        }
+        // Gemini says the same of a limit a minute, then with the time after which to try again, and of one a day.
+        let google = self.says(&["resource_exhausted"]);
+        self.says(&phrases::QUOTA_OR_LIMIT) && (!google || self.says(&phrases::DAILY))
+    }
+
+    fn status_of_words(&self) -> Option<u16> {
+        const WORDS: [(&str, u16); 12] = [
+            ("authentication_error", 401),
+            ("invalid_api_key", 401),
+            ("insufficient_quota", 429),
+            ("permission_error", 403),
+            ("not_found_error", 404),
+            ("rate_limit", 429),
+            ("too_many_requests", 429),
+            ("overloaded_error", 529),
+            ("invalid_request", 400),
+            ("invalid_prompt", 400),
+            ("badrequesterror", 400),
+            ("bad_request", 400),
         ];
-        self.says(&PHRASES)
+        let label = format!("{} {}", self.code, self.kind).to_lowercase();
+        WORDS.iter().find(|(word, _)| label.contains(word)).map(|(_, status)| *status)
     }
 
     fn says(&self, phrases: &[&str]) -> bool {
@@ -214,29 +249,6 @@ fn readable(text: &str) -> String {
         line.push('…');
     }
     if line.is_empty() { "no text".to_owned() } else { line }
-}
-
-/// The window in tokens that an overflow message names: the first number behind words that announce it.
-fn window_in(message: &str) -> Option<u64> {
-    const ANNOUNCEMENTS: [&str; 6] = [
-        "maximum context length is",
-        "context size (",
-        "context size of",
-        "context window of",
-        "n_ctx",
-        "should be [1,",
-    ];
-    let lower = message.to_lowercase();
-    ANNOUNCEMENTS.iter().find_map(|words| {
-        let rest = &lower[lower.find(words)? + words.len()..];
-        let start = rest.find(|character: char| character.is_ascii_digit())?;
-        let digits: String = rest[start..]
-            .chars()
-            .take_while(|character| character.is_ascii_digit() || *character == ',')
-            .filter(char::is_ascii_digit)
-            .collect();
-        digits.parse().ok().filter(|tokens| *tokens >= 256)
-    })
 }
 
 #[cfg(test)]
@@ -296,7 +308,7 @@ mod tests {
             (
                 413,
                 r#"{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
-                "overflow",
+                "overflow 200000",
             ),
             (
                 400,

@@ -1,9 +1,12 @@
-//! A reply out of what a server sends: one object, or the chunks of a stream. Lenient in form, strict in one
+//! A reply of the chat completions API, out of one object or the chunks of a stream. Lenient in form, strict in one
 //! thing: a reply without a finish reason is no reply.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::classify::{Verdict, error_in_reply};
+use super::thoughts::{self, Thoughts};
+use super::transport::Gather;
+use super::usage::read_usage;
 use super::{ModelError, Reply};
 use crate::message::ToolCall;
 use crate::outcome::Usage;
@@ -12,7 +15,7 @@ use crate::outcome::Usage;
 #[derive(Debug, Default)]
 pub(super) struct ReplyBuilder {
     content: String,
-    reasoning: String,
+    thoughts: Thoughts,
     refusal: String,
     calls: Vec<PartialCall>,
     finish_reason: Option<String>,
@@ -27,6 +30,8 @@ struct PartialCall {
     id: String,
     name: String,
     arguments: String,
+    /// Google's signature of the thought behind the call.
+    extra: Option<Value>,
 }
 
 /// What one entry of `tool_calls` is.
@@ -36,35 +41,48 @@ enum Form {
     Whole,
 }
 
-impl ReplyBuilder {
+/// The keys of `Message::Assistant::carried` as this API makes and reads it: extra fields of the message, and extra
+/// fields of each call in order.
+pub(super) const CARRIED_FIELDS: &str = "fields";
+pub(super) const CARRIED_CALLS: &str = "calls";
+
+impl Gather for ReplyBuilder {
     /// Takes one chunk of a stream, or a whole reply: `delta` and `message` hold the same fields.
-    pub(super) fn add(&mut self, chunk: &Value) -> Result<(), Verdict> {
+    fn add(&mut self, chunk: &Value) -> Result<(), Verdict> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) || chunk["object"] == "error" {
             return Err(error_in_reply(chunk));
         }
-        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = read_usage(usage);
-        }
+        // At the top, in the choice (Moonshot) or in a field of its own (Groq); counts that grow come several times.
+        let counted = ["/usage", "/choices/0/usage", "/x_groq/usage"]
+            .iter()
+            .find_map(|place| chunk.pointer(place).filter(|usage| usage.is_object()))
+            .map(read_usage);
+        self.usage = counted.filter(|usage| usage.total() > 0).unwrap_or(self.usage);
         if let Some(model) = chunk["model"].as_str() {
             self.model = Some(model.to_owned());
         }
-        let Some(choice) = chunk["choices"].get(0) else { return Ok(()) };
+        // One reply was asked for; a server that gives several gives the first of them all the same.
+        let choices = chunk["choices"].as_array().into_iter().flatten();
+        let mut first = choices.filter(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
+        let Some(choice) = first.next() else { return Ok(()) };
         if let Some(error) = choice.get("error").filter(|error| !error.is_null()) {
             return Err(error_in_reply(error));
         }
-        let piece = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
-        self.content.push_str(&text_of(&piece["content"]));
-        // The same thought under both names is one thought: OpenRouter sends both.
-        let thought = ["reasoning_content", "reasoning"]
-            .iter()
-            .map(|key| text_of(&piece[*key]))
-            .find(|text| !text.is_empty());
-        self.reasoning.push_str(&thought.unwrap_or_default());
-        self.refusal.push_str(&text_of(&piece["refusal"]));
         // A message holds whole calls; only a delta holds pieces of them.
-        let form = if choice.get("delta").is_some() { Form::Piece } else { Form::Whole };
-        for fragment in piece["tool_calls"].as_array().into_iter().flatten() {
-            self.add_call(fragment, form);
+        let (form, piece) = match choice.get("delta").filter(|delta| delta.is_object()) {
+            Some(delta) => (Form::Piece, delta),
+            None => (Form::Whole, &choice["message"]),
+        };
+        self.content.push_str(&text_of(&piece["content"]));
+        self.thoughts.add(piece);
+        self.refusal.push_str(&text_of(&piece["refusal"]));
+        match piece["tool_calls"].as_array().filter(|calls| !calls.is_empty()) {
+            Some(fragments) => fragments.iter().for_each(|fragment| self.add_call(fragment, form)),
+            // The form before there were several calls in a reply.
+            None if piece["function_call"].is_object() => {
+                self.add_call(&json!({"function": piece["function_call"]}), form);
+            }
+            None => {}
         }
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             self.finish_reason = Some(reason.to_owned());
@@ -72,6 +90,37 @@ impl ReplyBuilder {
         Ok(())
     }
 
+    fn finish(mut self) -> Result<Reply, Verdict> {
+        let Some(finish_reason) = self.finish_reason.take() else {
+            return Err(Verdict::retry("the reply ended before its finish reason (cut off on the way)"));
+        };
+        if finish_reason == "error" {
+            return Err(Verdict::retry("the provider gave up in the middle of the reply"));
+        }
+        let silent = self.content.trim().is_empty() && self.calls.is_empty();
+        if silent && (finish_reason == "content_filter" || !self.refusal.is_empty()) {
+            return Err(refused(&self.refusal));
+        }
+        self.calls.retain(|call| !(call.name.is_empty() && call.arguments.is_empty()));
+        let carried = self.carried();
+        let (thought, content) = thoughts::split(&self.content);
+        let reasoning = self.thoughts.text().or(thought);
+        Ok(Reply {
+            content: Some(content).filter(|content| !content.is_empty()),
+            reasoning,
+            carried,
+            tool_calls: with_unique_ids(
+                self.calls.into_iter().map(|call| (call.id, call.name, call.arguments)),
+            ),
+            finish_reason,
+            usage: self.usage,
+            model: self.model,
+            ..Reply::default()
+        })
+    }
+}
+
+impl ReplyBuilder {
     fn add_call(&mut self, fragment: &Value, form: Form) {
         let index = fragment["index"].as_u64();
         let id = fragment["id"].as_str().unwrap_or("");
@@ -80,7 +129,7 @@ impl ReplyBuilder {
         // Fragments are told apart by index; without one by a new id; without both a name starts a new call.
         let known = match index {
             _ if form == Form::Whole => None,
-            Some(_) => self.calls.iter().position(|call| {
+            Some(_) => self.calls.iter().rposition(|call| {
                 call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
             }),
             None if !id.is_empty() => self.calls.iter().position(|call| call.id == id),
@@ -99,6 +148,9 @@ impl ReplyBuilder {
         if call.name != name {
             call.name.push_str(name);
         }
+        if let Some(extra) = fragment.get("extra_content").filter(|extra| !extra.is_null()) {
+            call.extra = Some(extra.clone());
+        }
         match &function["arguments"] {
             Value::String(text) => call.arguments.push_str(text),
             Value::Null => {}
@@ -107,41 +159,35 @@ impl ReplyBuilder {
         }
     }
 
-    /// The reply, once the body or stream has ended.
-    pub(super) fn finish(mut self) -> Result<Reply, Verdict> {
-        let Some(finish_reason) = self.finish_reason else {
-            return Err(Verdict::retry("the reply ended before its finish reason (cut off on the way)"));
-        };
-        if finish_reason == "error" {
-            return Err(Verdict::retry("the provider gave up in the middle of the reply"));
+    /// What this provider wants back beside the fields that everybody has.
+    fn carried(&self) -> Option<Value> {
+        let mut carried = Map::new();
+        if let Some(details) = self.thoughts.details() {
+            carried.insert(CARRIED_FIELDS.to_owned(), json!({"reasoning_details": details}));
         }
-        let silent = self.content.trim().is_empty() && self.calls.is_empty();
-        if silent && (finish_reason == "content_filter" || !self.refusal.is_empty()) {
-            let words =
-                if self.refusal.is_empty() { "finish reason `content_filter`" } else { &self.refusal };
-            return Err(Verdict::GiveUp(ModelError::ContentRefused(format!(
-                "the provider declined to answer: {words}"
-            ))));
+        if self.calls.iter().any(|call| call.extra.is_some()) {
+            let extras = self.calls.iter().map(|call| match &call.extra {
+                Some(extra) => json!({"extra_content": extra}),
+                None => json!({}),
+            });
+            carried.insert(CARRIED_CALLS.to_owned(), extras.collect());
         }
-        self.calls.retain(|call| !(call.name.is_empty() && call.arguments.is_empty()));
-        Ok(Reply {
-            content: Some(self.content).filter(|content| !content.is_empty()),
-            reasoning: Some(self.reasoning).filter(|reasoning| !reasoning.is_empty()),
-            tool_calls: with_unique_ids(self.calls),
-            finish_reason,
-            usage: self.usage,
-            model: self.model,
-        })
+        (!carried.is_empty()).then_some(Value::Object(carried))
     }
 }
 
-/// Every call needs an id that no other call of the turn has: results are matched by it.
-fn with_unique_ids(calls: Vec<PartialCall>) -> Vec<ToolCall> {
-    let mut unique: Vec<ToolCall> = Vec::with_capacity(calls.len());
-    for (position, call) in calls.into_iter().enumerate() {
-        let taken = call.id.is_empty() || unique.iter().any(|earlier| earlier.id == call.id);
-        let id = if taken { format!("call_{position}_{:08x}", rand::random::<u32>()) } else { call.id };
-        unique.push(ToolCall { id, name: call.name, arguments: call.arguments });
+pub(super) fn refused(words: &str) -> Verdict {
+    let words = if words.is_empty() { "finish reason `content_filter`" } else { words };
+    Verdict::GiveUp(ModelError::ContentRefused(format!("the provider declined to answer: {words}")))
+}
+
+/// Calls from id, name and arguments. Each needs an id that no other call of the turn has: results are matched by it.
+pub(super) fn with_unique_ids(calls: impl Iterator<Item = (String, String, String)>) -> Vec<ToolCall> {
+    let mut unique: Vec<ToolCall> = Vec::new();
+    for (position, (id, name, arguments)) in calls.enumerate() {
+        let taken = id.is_empty() || unique.iter().any(|earlier| earlier.id == id);
+        let id = if taken { format!("call_{position}_{:08x}", rand::random::<u32>()) } else { id };
+        unique.push(ToolCall { id, name, arguments });
     }
     unique
 }
@@ -152,18 +198,6 @@ fn text_of(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),
-    }
-}
-
-fn read_usage(usage: &Value) -> Usage {
-    let count = |pointers: &[&str]| {
-        pointers.iter().find_map(|pointer| usage.pointer(pointer).and_then(Value::as_u64)).unwrap_or(0)
-    };
-    Usage {
-        input_tokens: count(&["/prompt_tokens", "/input_tokens"]),
-        output_tokens: count(&["/completion_tokens", "/output_tokens"]),
-        cached_tokens: count(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"]),
-        reasoning_tokens: count(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]),
     }
 }
 
@@ -265,10 +299,10 @@ mod tests {
             Reply {
                 content: Some("hi".to_owned()),
                 reasoning: Some("hm".to_owned()),
-                tool_calls: Vec::new(),
                 finish_reason: "stop".to_owned(),
                 usage: Usage { input_tokens: 5, output_tokens: 7, cached_tokens: 3, reasoning_tokens: 2 },
                 model: Some("m-2026".to_owned()),
+                ..Reply::default()
             }
         );
     }

@@ -45,7 +45,7 @@ impl RetryPolicy {
             let (reason, after) = match result {
                 Ok(value) => return Ok(value),
                 Err(Verdict::GiveUp(error)) => return Err(error),
-                Err(Verdict::Retry { reason, after }) => (reason, after),
+                Err(Verdict::Retry { reason, after, .. }) => (reason, after),
             };
             if number > self.retries {
                 return Err(ModelError::Unavailable(format!(

@@ -3,10 +3,11 @@ use std::time::{Duration, SystemTime};
 
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
-use bytes::BytesMut;
-use futures_util::StreamExt;
+use bytes::{Buf, BytesMut};
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use serde::de::IgnoredAny;
 
 /// Bytes of an error body that are read: enough for any provider's words, and a proxy's page stays out of memory.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
@@ -75,22 +76,60 @@ impl tower::Service<HttpRequestFactory> for ModelService {
                 let body = read(response, ERROR_BODY_BYTES).await.unwrap_or_default();
                 return Err(HttpFailure::Page { status: status.as_u16(), body });
             }
-            if delivery == Delivery::Streamed && content_type.starts_with("application/json") {
-                return as_stream(response).await;
+            if delivery == Delivery::Streamed && !content_type.starts_with("application/json") {
+                return without_mark(response);
             }
-            Ok(response)
+            as_stream(response).await
         })
     }
 }
 
-/// Some servers ignore `"stream": true` and send one JSON object: the same object as a stream of one event.
+/// A body as a stream, so that there is one way to read a reply. Some servers send one object although a stream was
+/// asked for, others events although none was, and some append the end of a stream to an object.
 async fn as_stream(response: reqwest::Response) -> Result<reqwest::Response, HttpFailure> {
     let body = read(response, REPLY_BODY_BYTES).await.map_err(HttpFailure::Transport)?;
-    let one_line: String = body.split(['\n', '\r']).collect();
-    let events = format!("data: {one_line}\n\ndata: [DONE]\n\n");
+    let text = body.trim_start_matches('\u{feff}').trim();
+    let events = if text.starts_with(['{', '[']) {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+        let end = match values.next() {
+            Some(Ok(_)) => values.byte_offset(),
+            // What is wrong with it is told by whoever reads the event.
+            _ => text.len(),
+        };
+        let one_line: String = text[..end].split(['\n', '\r']).collect();
+        format!("data: {one_line}\n\ndata: [DONE]\n\n")
+    } else if text.is_empty() || text.contains("data:") {
+        body
+    } else {
+        return Err(HttpFailure::Page { status: 200, body });
+    };
     http::Response::builder()
         .header(CONTENT_TYPE, "text/event-stream")
         .body(events)
+        .map(reqwest::Response::from)
+        .map_err(|error| HttpFailure::Transport(error.to_string()))
+}
+
+/// A stream may begin with a byte order mark, and the parser behind this panics over one.
+fn without_mark(mut response: reqwest::Response) -> Result<reqwest::Response, HttpFailure> {
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    // Not before somebody reads: the silence before the first byte is for them to count.
+    let begun = async move {
+        let mut head = BytesMut::new();
+        while head.len() < MARK.len() {
+            match response.chunk().await? {
+                Some(bytes) => head.extend_from_slice(&bytes),
+                None => break,
+            }
+        }
+        if head.starts_with(MARK) {
+            head.advance(MARK.len());
+        }
+        Ok::<_, reqwest::Error>(stream::iter([Ok(head.freeze())]).chain(response.bytes_stream()))
+    };
+    http::Response::builder()
+        .header(CONTENT_TYPE, "text/event-stream")
+        .body(reqwest::Body::wrap_stream(stream::once(begun).try_flatten()))
         .map(reqwest::Response::from)
         .map_err(|error| HttpFailure::Transport(error.to_string()))
 }

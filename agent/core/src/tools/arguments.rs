@@ -10,10 +10,10 @@ const TOLD_MISTAKES: usize = 5;
 const MISTAKE_CHARS: usize = 300;
 
 /// Reads the arguments that a model wrote for `tool`. The error is written for the model: what is wrong, and what
-/// the tool takes. Nothing is ever repaired or replaced; only an empty text stands for no arguments, and only where
-/// the tool needs none.
+/// the tool takes. Nothing is ever repaired or replaced; only an empty text and `null` stand for no arguments, and
+/// only where the tool needs none.
 pub fn validate(arguments_text: &str, tool: &OfferedTool) -> Result<Map<String, Value>, String> {
-    let text = if arguments_text.trim().is_empty() { "{}" } else { arguments_text };
+    let text = if matches!(arguments_text.trim(), "" | "null") { "{}" } else { arguments_text };
     let value: Value = serde_json::from_str(text).map_err(|error| {
         format!("The arguments are not valid JSON ({error}); nothing was called. {}", expectation(tool))
     })?;
@@ -149,7 +149,7 @@ mod tests {
         check(r#"{"command": "ls"#, &["not valid JSON", "line 1 column 15"]);
         check("[1]", &["one JSON object, not an array"]);
         check(r#""{\"command\":\"ls\"}""#, &["one JSON object, not a string"]);
-        check("null", &["not null"]);
+        check("null", &["\"command\" is a required property"]);
         check("", &["\"command\" is a required property"]);
         check("{}", &["\"command\" is a required property"]);
         check(
@@ -163,6 +163,7 @@ mod tests {
     fn an_empty_text_is_no_arguments_where_none_are_needed() {
         assert_eq!(validate(" ", &tool(json!({ "type": "object" }))), Ok(Map::new()));
         assert_eq!(validate("", &tool(json!({}))), Ok(Map::new()));
+        assert_eq!(validate("null", &tool(json!({}))), Ok(Map::new()));
     }
 
     #[test]

@@ -3,7 +3,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use rmcp::model::{ContentBlock, Resource, ResourceContents, ServerResult};
 use serde_json::Value;
 
-use crate::message::{Image, Part};
+use crate::message::{Document, Image, Part, Sound};
 
 /// A tool's own result, in the parts that a model is shown.
 #[derive(Debug, PartialEq)]
@@ -83,7 +83,7 @@ fn from_json(mut value: Value) -> Result<(Vec<Part>, Option<Value>, bool), Strin
 fn complete(mut content: Vec<Part>, structured: Option<&Value>) -> Vec<Part> {
     let has_text = content.iter().any(|part| matches!(part, Part::Text { text } if !text.is_empty()));
     if !has_text && let Some(structured) = structured {
-        content.retain(|part| matches!(part, Part::Image(_)));
+        content.retain(|part| part.media().is_some());
         content.insert(0, text(pretty(structured)));
     }
     if content.iter().all(|part| matches!(part, Part::Text { text } if text.is_empty())) {
@@ -97,7 +97,8 @@ fn block(block: ContentBlock) -> Part {
         ContentBlock::Text(block) => text(block.text),
         ContentBlock::Image(block) => image(&block.mime_type, &block.data)
             .unwrap_or_else(|| binary("image", None, Some(&block.mime_type), &block.data)),
-        ContentBlock::Audio(block) => binary("audio", None, Some(&block.mime_type), &block.data),
+        ContentBlock::Audio(block) => sound(&block.mime_type, &block.data)
+            .unwrap_or_else(|| binary("audio", None, Some(&block.mime_type), &block.data)),
         ContentBlock::ResourceLink(link) => text(describe_link(&link)),
         ContentBlock::Resource(embedded) => resource(embedded.resource),
         _ => text("[content of a kind that this client does not know]".to_owned()),
@@ -109,22 +110,43 @@ fn resource(contents: ResourceContents) -> Part {
         ResourceContents::TextResourceContents { text: content, .. } => text(content),
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => mime_type
             .as_deref()
-            .filter(|media_type| media_type.starts_with("image/"))
-            .and_then(|media_type| image(media_type, &blob))
+            .and_then(|media_type| match media_type {
+                "application/pdf" => document(&uri, media_type, &blob),
+                _ => image(media_type, &blob).or_else(|| sound(media_type, &blob)),
+            })
             .unwrap_or_else(|| binary("resource", Some(&uri), mime_type.as_deref(), &blob)),
         _ => text("[resource of a kind that this client does not know]".to_owned()),
     }
 }
 
 /// `None` when the data is no base64: a provider would refuse the whole conversation for it.
-fn image(media_type: &str, data: &str) -> Option<Part> {
+fn proper(data: &str) -> Option<String> {
     let data: String = data.split_ascii_whitespace().collect();
     let bytes = STANDARD.decode(&data).or_else(|_| STANDARD_NO_PAD.decode(&data)).ok()?;
-    if bytes.is_empty() || !media_type.starts_with("image/") {
+    if bytes.is_empty() {
         return None;
     }
-    let data = if data.len().is_multiple_of(4) { data } else { STANDARD.encode(bytes) };
-    Some(Part::Image(Image { media_type: media_type.to_owned(), data }))
+    Some(if data.len().is_multiple_of(4) { data } else { STANDARD.encode(bytes) })
+}
+
+fn image(media_type: &str, data: &str) -> Option<Part> {
+    let image = || Some(Image { media_type: media_type.to_owned(), data: proper(data)? });
+    media_type.starts_with("image/").then(image)?.map(Part::Image)
+}
+
+/// Of the two kinds that providers take.
+fn sound(media_type: &str, data: &str) -> Option<Part> {
+    let media_type = match media_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => "audio/wav",
+        "audio/mpeg" | "audio/mp3" => "audio/mpeg",
+        _ => return None,
+    };
+    Some(Part::Sound(Sound { media_type: media_type.to_owned(), data: proper(data)? }))
+}
+
+fn document(uri: &str, media_type: &str, data: &str) -> Option<Part> {
+    let name = uri.rsplit('/').find(|piece| !piece.is_empty()).unwrap_or("document.pdf").to_owned();
+    Some(Part::Document(Document { name, media_type: media_type.to_owned(), data: proper(data)? }))
 }
 
 fn binary(kind: &str, uri: Option<&str>, media_type: Option<&str>, data: &str) -> Part {

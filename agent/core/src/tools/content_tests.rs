@@ -20,8 +20,10 @@ fn every_kind_of_content() {
         { "type": "text", "text": "a" },
         { "type": "image", "mimeType": "image/png", "data": "aGV\nsbG8=" },
         { "type": "audio", "mimeType": "audio/wav", "data": "aGVsbG8=" },
+        { "type": "audio", "mimeType": "audio/flac", "data": "aGVsbG8=" },
         { "type": "resource", "resource": { "uri": "file:///a", "mimeType": "text/plain", "text": "inner" } },
         { "type": "resource", "resource": { "uri": "file:///b", "mimeType": "application/pdf", "blob": "aGVsbG8=" } },
+        { "type": "resource", "resource": { "uri": "file:///z", "mimeType": "application/zip", "blob": "aGVsbG8=" } },
         { "type": "resource", "resource": { "uri": "file:///c", "mimeType": "image/gif", "blob": "aGVsbG8=" } },
         { "type": "resource_link", "uri": "file:///d", "name": "d", "mimeType": "text/csv", "size": 7, "description": "data" },
     ]}));
@@ -34,9 +36,15 @@ fn every_kind_of_content() {
         [
             text("a".to_owned()),
             image("image/png"),
-            text("[audio, audio/wav, 5 bytes: not shown]".to_owned()),
+            Part::Sound(Sound { media_type: "audio/wav".to_owned(), data: "aGVsbG8=".to_owned() }),
+            text("[audio, audio/flac, 5 bytes: not shown]".to_owned()),
             text("inner".to_owned()),
-            text("[resource file:///b, application/pdf, 5 bytes: not shown]".to_owned()),
+            Part::Document(Document {
+                name: "b".to_owned(),
+                media_type: "application/pdf".to_owned(),
+                data: "aGVsbG8=".to_owned(),
+            }),
+            text("[resource file:///z, application/zip, 5 bytes: not shown]".to_owned()),
             image("image/gif"),
             text("[link to resource d, file:///d (text/csv, 7 bytes): data]".to_owned()),
         ]

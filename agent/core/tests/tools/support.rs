@@ -156,7 +156,7 @@ pub(crate) async fn call_with(
 pub(crate) fn text(output: &ToolOutput) -> String {
     let texts = output.content.iter().map(|part| match part {
         Part::Text { text } => text.as_str(),
-        Part::Image(_) => "[image]",
+        _ => "[media]",
     });
     texts.collect::<Vec<_>>().join("\n")
 }
