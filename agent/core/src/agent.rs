@@ -47,7 +47,7 @@ pub async fn run_task(
 ) -> Outcome {
     let setup =
         Setup { model, tools, settings, sink, cancel, duty: Duty::Alone, planning: None, addition: None };
-    Run::start(task, setup).await.to_end().await
+    Run::start(task, setup).await.finish().await
 }
 
 /// What a run of the loop works with.
@@ -149,7 +149,7 @@ impl<'a> Run<'a> {
     }
 
     /// Works until there is an outcome, which is the last event.
-    pub(crate) async fn to_end(&mut self) -> Outcome {
+    pub(crate) async fn finish(&mut self) -> Outcome {
         let ending = self.work().await;
         let outcome = self.outcome(ending);
         self.sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
     pub(crate) async fn go_on(&mut self, text: String, left: Left) -> Outcome {
         self.meter.grant(left);
         self.prompt(self.meter.steps + 1, text);
-        self.to_end().await
+        self.finish().await
     }
 
     pub(crate) fn spent(&self) -> Spent {

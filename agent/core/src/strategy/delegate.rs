@@ -58,7 +58,7 @@ impl Strategy for Delegate {
             planning: None,
             addition: None,
         };
-        let outcome = Run::start(work.task, setup).await.to_end().await;
+        let outcome = Run::start(work.task, setup).await.finish().await;
         work.tools.close(tools).await;
         outcome
     }

@@ -35,7 +35,7 @@ impl Strategy for Plan {
             planning: Some(planning),
             addition: None,
         };
-        let outcome = Run::start(work.task, setup).await.to_end().await;
+        let outcome = Run::start(work.task, setup).await.finish().await;
         work.tools.close(tools).await;
         outcome
     }

@@ -71,7 +71,7 @@ impl Work<'_> {
 pub(super) async fn to_end(task: &Task, setup: Setup<'_>, sink: &BranchSink<'_>) -> Ended {
     let work = async {
         let mut run = Run::start(task, setup).await;
-        let outcome = run.to_end().await;
+        let outcome = run.finish().await;
         Ended { outcome, spent: run.spent(), transcript: shortened(&run) }
     };
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| crashed(sink, panic.as_ref()))

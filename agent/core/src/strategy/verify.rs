@@ -77,7 +77,7 @@ impl Verify {
         };
         let first = AssertUnwindSafe(async {
             let mut run = Run::start(work.task, setup).await;
-            let outcome = run.to_end().await;
+            let outcome = run.finish().await;
             (run, outcome)
         });
         let (mut run, first) = match first.catch_unwind().await {
