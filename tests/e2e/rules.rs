@@ -46,6 +46,16 @@ async fn a_tool_whose_server_dies_is_an_error_and_the_server_comes_back() {
 }
 
 #[tokio::test]
+async fn an_answer_that_the_answer_tool_refuses_ends_nothing() {
+    let mut settings = settings();
+    settings.answer_tool = "peer/hand_in".to_owned();
+    let turns = ["red", "blue"].map(|answer| turn::call("hand_in", json!({ "answer": answer })));
+    let worked = work(script(turns), &[peer()], &settings).await;
+    assert_eq!((worked.answer(), worked.outcome.steps), (Some("blue"), 2), "{:?}", worked.results());
+    worked.close().await;
+}
+
+#[tokio::test]
 async fn embedded_text_is_text() {
     let turns = [turn::call("embedded", json!({})), turn::submit("blue")];
     let worked = work(script(turns), &[peer(), submit_server()], &settings()).await;

@@ -11,7 +11,8 @@ import zlib
 LOCK = threading.Lock()
 MEETING = threading.Barrier(2)
 READ_ONLY = {"annotations": {"readOnlyHint": True}}
-TOOLS = {"meet": READ_ONLY, "meet_alone": {}, "die": {}, "show": {}, "structured": {}, "embedded": {}}
+TOOLS = {"meet": READ_ONLY, "meet_alone": {}, "die": {}, "show": {}, "structured": {}, "embedded": {}, "hand_in": {}}
+HANDED_IN = []
 
 
 def send(message):
@@ -41,6 +42,10 @@ def result(tool):
         except threading.BrokenBarrierError:
             MEETING.reset()
             return {"content": [{"type": "text", "text": "nobody came"}], "isError": True}
+    if tool == "hand_in":
+        HANDED_IN.append(tool)
+        return {"content": [{"type": "text", "text": "look again" if len(HANDED_IN) == 1 else "taken"}],
+                "isError": len(HANDED_IN) == 1}
     if tool == "die":
         os._exit(3)
     if tool == "show":
