@@ -34,7 +34,8 @@ use self::warden::Warden;
 use crate::arguments::{ArgumentError, Arguments};
 use crate::serve::{ServeError, Start};
 use crate::toolset::{
-    Address, Addressing, Call, Caller, Heartbeat, Identity, Removal, SessionId, Status, Toolset, failure,
+    Address, Addressing, Call, Caller, Heartbeat, Identity, Removal, SessionId, Sharing, Status, Toolset,
+    Variables, failure,
 };
 
 /// The longest a command may run: what Claude Code allows, and every host's own limit can be set above it.
@@ -90,12 +91,12 @@ pub async fn start(args: BashArgs) -> Result<Start<Bash>, ServeError> {
     let memory_bytes = options.limits.memory_bytes;
     let pool = (pool_size > 0).then(|| Pool::new(engine.clone(), options.clone(), pool_size));
     let places = Arc::new(Places::new(
-        Arc::new(Blueprint { engine: engine.clone(), pool, options }),
+        Blueprint::new(engine.clone(), options, pool),
         args.max_containers(),
         args.idle_timeout(),
     ));
-    if args.serve.http.is_none() {
-        places.prepare(&Caller::Process);
+    if args.serve.http.is_none() && !args.many {
+        places.prepare(&Caller::Process, &Variables::new());
     }
     tokio::spawn(reap(engine));
     tokio::spawn(Arc::clone(&places).end_idle());
@@ -171,6 +172,14 @@ impl Toolset for Bash {
         result.unwrap_or_else(|error| failure(error.to_string()))
     }
 
+    fn sharing(&self) -> Sharing {
+        Sharing::ByCall
+    }
+
+    fn begin(&self, address: &Address, variables: &Variables) {
+        self.places.prepare(&Caller::Address(address.clone()), variables);
+    }
+
     fn session_ended(&self, session: SessionId) {
         self.places.end(&Caller::Session(session));
     }
@@ -237,7 +246,7 @@ impl BashCall {
 impl Bash {
     async fn bash(&self, arguments: JsonObject, call: &Call) -> Result<CallToolResult, ToolError> {
         let BashCall { command, timeout, input, restart, run_in_background } = BashCall::new(arguments)?;
-        let place = self.places.enter(&call.caller, &call.cancel).await?;
+        let place = self.places.enter(&call.caller, &call.variables, &call.cancel).await?;
         let sandbox = place.sandbox();
         if restart {
             place.unless_closed(sandbox.restart_shell()).await??;
@@ -315,7 +324,7 @@ impl Bash {
         arguments: JsonObject,
         call: &Call,
     ) -> Result<CallToolResult, ToolError> {
-        let place = self.places.enter(&call.caller, &call.cancel).await?;
+        let place = self.places.enter(&call.caller, &call.variables, &call.cancel).await?;
         let work = async {
             match tool {
                 tools::BASH_OUTPUT => tasks::Read::new(arguments)?.run(&place, self.memory_bytes).await,

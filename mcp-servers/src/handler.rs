@@ -11,19 +11,22 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestMethod, GetPromptRequestParams,
-    GetPromptResponse, GetPromptResult, Implementation, JsonObject, ListPromptsRequestMethod,
-    ListPromptsResult, ListToolsResult, LoggingLevel, LoggingMessageNotificationParam,
-    PaginatedRequestParams, ProgressNotificationParam, Prompt, PromptMessage, PromptsCapability, Role,
-    ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
+    GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
+    JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListToolsResult, LoggingLevel,
+    LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam, Prompt,
+    PromptMessage, PromptsCapability, Role, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SetLevelRequestParams, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::many::{self, Named};
 use crate::toolset::{
-    Address, Bearer, Call, Caller, Heartbeat, Log, LogLevel, LogLine, Logging, SessionId, Status, Toolset,
-    failure,
+    Address, Bearer, Call, Caller, Heartbeat, Log, LogLevel, LogLine, Logging, SessionId, Sharing, Status,
+    Toolset, Variables, failure,
 };
 
 /// Time between progress notifications: well below the 60 s after which clients give up (the TypeScript SDK's
@@ -56,10 +59,25 @@ impl<T: Toolset> Handler<T> {
         Self { toolset, origin: Origin::Http(session), least_severity: AtomicU8::default() }
     }
 
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
-        let Origin::Http(session) = self.origin else {
-            return Caller::Process;
-        };
+    fn caller(&self, context: &RequestContext<RoleServer>) -> (Caller, Variables) {
+        match self.origin {
+            Origin::Process => match self.named(context) {
+                Some(named) => (Caller::Address(named.address), named.variables),
+                None => (Caller::Process, Variables::new()),
+            },
+            Origin::Http(session) => (Self::remote_caller(session, context), Variables::new()),
+        }
+    }
+
+    /// On stdio the client is our parent: what it says of itself is believed.
+    fn named(&self, context: &RequestContext<RoleServer>) -> Option<Named> {
+        match self.toolset.sharing() {
+            Sharing::OneState => None,
+            Sharing::ByCall => Named::read(context.meta.get(many::KEY)?),
+        }
+    }
+
+    fn remote_caller(session: SessionId, context: &RequestContext<RoleServer>) -> Caller {
         let parts = context.extensions.get::<http::request::Parts>();
         if let Some(address) = parts.and_then(|parts| parts.extensions.get::<Address>()) {
             return Caller::Address(address.clone());
@@ -90,6 +108,9 @@ impl<T: Toolset> ServerHandler for Handler<T> {
         }
         if !self.toolset.prompts().is_empty() {
             capabilities.prompts = Some(PromptsCapability::default());
+        }
+        if matches!(self.origin, Origin::Process) && self.toolset.sharing() == Sharing::ByCall {
+            capabilities.experimental = Some([(many::CAPABILITY.to_owned(), JsonObject::new())].into());
         }
         let mut info = ServerConfig::new(capabilities);
         info.server_info =
@@ -161,6 +182,32 @@ impl<T: Toolset> ServerHandler for Handler<T> {
         Ok(result.into())
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let named = match (&self.origin, self.toolset.sharing()) {
+            (Origin::Process, Sharing::ByCall) => request.params.as_ref().and_then(Named::read),
+            _ => None,
+        };
+        match (request.method.as_str(), named) {
+            (many::BEGIN, Some(named)) => {
+                self.toolset.begin(&named.address, &named.variables);
+                Ok(CustomResult::new(json!({})))
+            }
+            // Answered when it is gone, so that whoever made it knows.
+            (many::END, Some(named)) => {
+                self.toolset.remove(&named.address).await;
+                Ok(CustomResult::new(json!({})))
+            }
+            (many::BEGIN | many::END, None) if matches!(self.origin, Origin::Process) => {
+                Err(ErrorData::invalid_params("`id` must be 22 to 128 characters of [A-Za-z0-9_-]", None))
+            }
+            (method, _) => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.to_owned(), None)),
+        }
+    }
+
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
@@ -190,13 +237,9 @@ impl<T: Toolset> Handler<T> {
             Some(_) => Log::channel(),
             None => (Log::default(), tokio::sync::mpsc::unbounded_channel().1),
         };
-        let call = Call {
-            caller: self.caller(context),
-            cancel: context.ct.clone(),
-            status: status.clone(),
-            heartbeat,
-            log,
-        };
+        let (caller, variables) = self.caller(context);
+        let call =
+            Call { caller, variables, cancel: context.ct.clone(), status: status.clone(), heartbeat, log };
         // Also what panics before its first await.
         let work = AssertUnwindSafe(async move { start(call).await }).catch_unwind();
         let mut work = std::pin::pin!(work);

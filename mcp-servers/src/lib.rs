@@ -4,6 +4,7 @@ pub mod arguments;
 pub mod bash;
 pub mod fetch;
 pub mod handler;
+mod many;
 pub mod schema;
 pub mod search;
 pub mod serve;

@@ -10,7 +10,9 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::schema::{self, Kind, Presence, Property};
-use crate::toolset::{Call, Caller, Identity, SessionId, Toolset, failure, success};
+use crate::toolset::{
+    Address, Call, Caller, Identity, Removal, SessionId, Sharing, Toolset, failure, success,
+};
 
 /// Warnings remembered at most. One entry is a few dozen bytes; a forgotten one costs a model one more call.
 const MAX_REMEMBERED: usize = 4096;
@@ -106,6 +108,12 @@ impl Submit {
     }
 }
 
+impl Submit {
+    fn forget(&self, caller: Caller) {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).forget(&Key::Caller(caller));
+    }
+}
+
 fn warning(answer: &str, advice: &[String]) -> String {
     let mut text =
         format!("not taken yet: the scorer compares exactly, and `{answer}` may fail on its form\n");
@@ -135,9 +143,17 @@ impl Toolset for Submit {
         self.submit(arguments, &call.caller)
     }
 
+    fn sharing(&self) -> Sharing {
+        Sharing::ByCall
+    }
+
     fn session_ended(&self, session: SessionId) {
-        let key = Key::Caller(Caller::Session(session));
-        self.warned.lock().unwrap_or_else(PoisonError::into_inner).forget(&key);
+        self.forget(Caller::Session(session));
+    }
+
+    async fn remove(&self, address: &Address) -> Removal {
+        self.forget(Caller::Address(address.clone()));
+        Removal::Removed
     }
 }
 

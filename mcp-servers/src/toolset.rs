@@ -1,5 +1,6 @@
 //! What a server of ours offers, apart from how it is served.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,11 +51,20 @@ pub trait Toolset: Send + Sync + 'static {
         Addressing::Shared
     }
 
+    /// Whether one client on stdio may call for many: it names in each call on whose state the call works.
+    fn sharing(&self) -> Sharing {
+        Sharing::OneState
+    }
+
+    /// A client on stdio says that calls for this state will come, with what a process of its own would have found
+    /// in its environment. It must return at once.
+    fn begin(&self, _address: &Address, _variables: &Variables) {}
+
     /// An HTTP session of the older protocol is over: deleted, idle, or the server stops. Called from `Drop`, so
     /// it must return at once.
     fn session_ended(&self, _session: SessionId) {}
 
-    /// `DELETE /sandbox/<id>/mcp`: end what the address holds.
+    /// `DELETE /sandbox/<id>/mcp`, or a client on stdio is done with one of its states: end what the address holds.
     fn remove(&self, _address: &Address) -> impl Future<Output = Removal> + Send {
         std::future::ready(Removal::Absent)
     }
@@ -90,6 +100,17 @@ pub enum Addressing {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// All calls of a client on stdio work on the same state.
+    OneState,
+    /// A call may name its state in `_meta`.
+    ByCall,
+}
+
+/// Of one of the many states that a client on stdio works on: variables such as `GAIA_FILES_DIR`, by name.
+pub type Variables = BTreeMap<String, String>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     Removed,
     Absent,
@@ -99,6 +120,8 @@ pub enum Removal {
 #[derive(Debug, Clone)]
 pub struct Call {
     pub caller: Caller,
+    /// Empty but for a client on stdio that calls for many.
+    pub variables: Variables,
     /// Cancelled when the client cancels, disconnects or closes stdin, and when the server stops.
     pub cancel: CancellationToken,
     pub status: Status,
@@ -154,7 +177,7 @@ pub enum Caller {
     Process,
     /// An HTTP session of the protocol versions up to 2025-11-25.
     Session(SessionId),
-    /// A client that named its state in the URL.
+    /// A client that named its state, in the URL or, on stdio, in the call.
     Address(Address),
     /// A client of 2026-07-28 that named its state by its bearer token.
     Bearer(Bearer),
@@ -166,7 +189,7 @@ pub enum Caller {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId(pub u64);
 
-/// The `<id>` of `/sandbox/<id>/mcp`. Knowing it is the right to use what it names, so its text is kept out of
+/// The `<id>` of `/sandbox/<id>/mcp`, or what stands for it in `_meta`. Knowing it is the right to use what it names, so its text is kept out of
 /// logs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address(String);

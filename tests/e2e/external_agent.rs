@@ -80,7 +80,8 @@ impl Sample {
     fn wrote(&self, stream: &str) -> String {
         let ended = self.of_type("program_ended");
         let name = ended[0][stream].as_str().unwrap_or_else(|| panic!("no {stream}: {ended:#?}"));
-        fs_err::read_to_string(self.run.join("samples/a/1/files").join(name)).unwrap()
+        let kept = fs_err::read(self.run.join("samples/a/1/files").join(name)).unwrap();
+        String::from_utf8(zstd::decode_all(kept.as_slice()).unwrap()).unwrap()
     }
 
     async fn nothing_is_left(&self) {

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod context;
+mod crash;
 mod endpoint;
 mod external_agent;
 mod gaia;
@@ -13,8 +14,11 @@ mod login;
 mod loop_limits;
 mod loop_rules;
 mod plugged;
+#[path = "../../sandbox/host/tests/all/private_engine.rs"]
+mod private_engine;
 mod protocols;
 mod real_model;
+mod replay;
 mod rules;
 mod runs;
 mod secrets;

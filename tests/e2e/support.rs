@@ -9,6 +9,15 @@ use gaia_tests::machine::{program, sandbox_image};
 use gaia_tests::scripted::{Options, Script, ScriptedModel};
 use tokio_util::sync::CancellationToken;
 
+/// Waits for something that another process does.
+pub(crate) async fn eventually(what: &str, limit: Duration, mut check: impl AsyncFnMut() -> bool) {
+    let until = std::time::Instant::now() + limit;
+    while !check().await {
+        assert!(std::time::Instant::now() < until, "not within {limit:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 pub(crate) fn stdio_server(name: &str, program_name: &str, args: &[&str]) -> ServerSpec {
     ServerSpec {
         name: name.to_owned(),

@@ -30,6 +30,8 @@ pub enum Command {
     Run(RunArguments),
     /// Finish what is missing in a run; the truth takes no part in deciding what that is
     Resume(ResumeArguments),
+    /// Play a run again from its recording, without a network or Docker, and say where it first goes another way
+    Replay(ReplayArguments),
     /// Score stored answers again, without a model or tools; or score pairs of answer and truth
     Score(ScoreArguments),
     /// Print the report of a run and write its files anew
@@ -159,6 +161,11 @@ pub struct ResumeArguments {
     #[arg(long, conflicts_with = "rerun")]
     pub as_new: bool,
 
+    /// Let a sample that was lost in its middle go on from its last whole turn: what its tools did is done again, and
+    /// where that ends in another way the sample begins anew
+    #[arg(long, conflicts_with = "as_new")]
+    pub continue_samples: bool,
+
     /// Samples worked on at the same time
     #[arg(long, value_name = "N")]
     pub concurrency: Option<usize>,
@@ -170,6 +177,39 @@ pub struct ResumeArguments {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArguments {
+    #[command(flatten)]
+    pub stored: StoredRunArguments,
+
+    /// Only this task; may be given more than once
+    #[arg(long = "task", value_name = "ID")]
+    pub tasks: Vec<String>,
+
+    /// Who replies: the recording, or the model itself, whose calls are answered where the recording has the same ones
+    #[arg(long, value_enum, default_value_t = Side::Recorded)]
+    pub model: Side,
+
+    /// Who answers calls: the recording, or the servers themselves
+    #[arg(long, value_enum, default_value_t = Side::Recorded)]
+    pub tools: Side,
+
+    /// Set a config key, to see what it changes
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One of the two sides that the loop stands between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    Recorded,
+    Live,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

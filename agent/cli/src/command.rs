@@ -8,6 +8,7 @@ mod doctor;
 mod export;
 mod host;
 mod login;
+mod replay;
 mod report;
 mod resume;
 mod run;
@@ -37,6 +38,7 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
     match command {
         Command::Run(arguments) => run::run(arguments, surroundings).await,
         Command::Resume(arguments) => resume::resume(arguments, surroundings).await,
+        Command::Replay(arguments) => replay::replay_run(arguments, surroundings).await,
         Command::Score(arguments) => score::score(arguments, surroundings),
         Command::Report(arguments) => report::report(arguments, surroundings),
         Command::Export(arguments) => export::export(arguments, surroundings),

@@ -36,7 +36,7 @@ pub use secret::{REDACTED, Secret, Secrets};
 pub use server::{ProtocolConfig, ScopeConfig, ServerConfig, TransportConfig};
 pub use settings::{
     AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, ModelConfig,
-    ModelServerConfig, PriceConfig, RunConfig, Split,
+    ModelServerConfig, PriceConfig, RunBudgetConfig, RunConfig, Split,
 };
 
 pub use strategy::{ExternalConfig, RoleName, StrategyConfig, StrategyName};

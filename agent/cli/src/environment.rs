@@ -58,6 +58,8 @@ pub const MCP_URL: &str = "GAIA_MCP_URL";
 pub const MCP_TOKEN: &str = "GAIA_MCP_TOKEN";
 /// See [`AGENT_FILE`]: a JSON file with the two, as Claude Code and others read it.
 pub const MCP_CONFIG: &str = "GAIA_MCP_CONFIG";
+/// Given, instead of those of a sample, to servers that are to serve many: calls name the sample.
+pub const MANY: &str = "GAIA_MANY";
 
 /// A snapshot of environment variables. Names and values that are not UTF-8 are left out.
 #[derive(Clone, Default)]

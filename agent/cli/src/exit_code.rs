@@ -15,6 +15,9 @@ pub const ENVIRONMENT: u8 = 4;
 /// `gaia call`: the tool itself reported an error.
 pub const TOOL: u8 = 5;
 
+/// `gaia replay`: a sample went another way than its recording.
+pub const DIFFERS: u8 = 6;
+
 /// The section of `gaia --help` about the numbers above.
 pub const HELP: &str = "\
 Exit codes:
@@ -23,7 +26,8 @@ Exit codes:
   2  wrong command line, config or data
   3  the run ended with samples that have no outcome (errors, budget, interrupt, key refused, quota gone)
   4  environment not usable (no Docker, no image, a server will not start, no model endpoint)
-  5  gaia call: the tool itself reported an error";
+  5  gaia call: the tool itself reported an error
+  6  gaia replay: a sample went another way than its recording";
 
 /// An error of a command together with the exit code it leads to.
 #[derive(Debug)]

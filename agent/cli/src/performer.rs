@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gaia_agent::desk::Desk;
+use gaia_agent::model::ChatModel;
 use gaia_agent::strategy::{
     Delegate, Plan, React, Role, Strategy, ToolSource, Verify, Vote, Work, never_began,
 };
@@ -42,6 +43,8 @@ pub struct Part<'a> {
     pub tools: &'a dyn ToolSource,
     pub sink: Arc<dyn EventSink>,
     pub cancel: &'a CancellationToken,
+    /// In the place of the worker's own.
+    pub model: Option<Arc<dyn ChatModel>>,
 }
 
 /// Media that a desk passes on as they are: what an agent's own model takes is not known.
@@ -91,6 +94,14 @@ impl Performer {
         }
     }
 
+    /// Who replies, where that alone decides what comes next: for one run of the loop without other roles.
+    pub fn lone_model(&self) -> Option<&Arc<dyn ChatModel>> {
+        match self {
+            Self::Loop { strategy, worker } if strategy.is_one_run() => Some(&worker.model),
+            _ => None,
+        }
+    }
+
     pub fn settings(&self) -> &AgentSettings {
         match self {
             Self::Loop { worker, .. } => &worker.settings,
@@ -100,8 +111,10 @@ impl Performer {
 
     /// Always has an outcome.
     pub async fn work(&self, part: Part<'_>) -> Outcome {
-        let Part { task, files, tools, sink, cancel } = part;
+        let Part { task, files, tools, sink, cancel, model } = part;
         if let Self::Loop { strategy, worker } = self {
+            let led = model.map(|model| Role { model, settings: worker.settings.clone() });
+            let worker = led.as_ref().unwrap_or(worker);
             return strategy.work(Work { task, worker, tools, sink: sink.as_ref(), cancel }).await;
         }
         // Before the tools are opened: a person answers one question at a time, and time runs from then on.

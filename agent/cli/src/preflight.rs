@@ -14,15 +14,17 @@ use gaia_agent::model::{
 use gaia_agent::strategy::Role;
 use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, StartError, ToolHost};
 use gaia_agent::{AgentSettings, Budget, settings::Price};
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::config::{DEFAULT_BASE_URL, Loaded, ModelConfig, Secret};
 use crate::console::Console;
-use crate::environment::{FILES_DIR, RUN_ID, SAMPLE_ID};
+use crate::environment::{FILES_DIR, MANY, RUN_ID, SAMPLE_ID};
 use crate::exit_code::{CommandError, CommandResult};
 use crate::model_server::ModelServer;
 use crate::prompt::system_prompt;
+use crate::sample::staged_prefix;
 
 /// `GAIA_SAMPLE_ID` of the servers that are started only to see whether they start.
 const PREFLIGHT_SAMPLE: &str = "preflight";
@@ -45,6 +47,8 @@ pub struct Ready {
     pub shared_servers: Vec<Arc<Server>>,
     /// Canonical names of the tools that the model is offered.
     pub tools: Vec<String>,
+    /// The folder that the environment of `shared_servers` names.
+    _files: TempDir,
     model_server: Option<ModelServer>,
 }
 
@@ -70,9 +74,12 @@ impl Ready {
         let mut shared_servers = Vec::new();
         let prepared = async {
             start_shared(loaded, run_id, console, &mut shared_servers).await?;
-            let sample_servers: Vec<ServerSpec> =
+            let mut sample_servers: Vec<ServerSpec> =
                 loaded.servers.iter().filter(|server| server.scope == Scope::Sample).cloned().collect();
-            let offer = try_servers(loaded, run_id, &sample_servers, &shared_servers, console).await?;
+            let mut offer = try_servers(loaded, run_id, &sample_servers, &shared_servers, console).await?;
+            // Each of them is a process for all samples, with a state for each.
+            sample_servers.retain(|spec| offer.of_many.iter().all(|server| server.name() != spec.name));
+            shared_servers.append(&mut offer.of_many);
             if agent.is_some() {
                 let nobody = Role {
                     model: Arc::new(NoModel),
@@ -111,6 +118,7 @@ impl Ready {
                 sample_servers,
                 shared_servers,
                 tools: offer.tools,
+                _files: offer.files,
                 model_server,
             }),
             Err(error) => {
@@ -162,7 +170,7 @@ fn role_at(
 }
 
 /// One for all models at the same address with the same key: what one of them learns holds for the others.
-fn endpoint_of(config: &ModelConfig) -> Arc<Endpoint> {
+pub(crate) fn endpoint_of(config: &ModelConfig) -> Arc<Endpoint> {
     Arc::new(Endpoint::new(EndpointLimits {
         requests_per_minute: config.requests_per_minute,
         tokens_per_minute: config.tokens_per_minute,
@@ -185,7 +193,7 @@ impl ChatModel for NoModel {
     }
 }
 
-fn model_at(
+pub(crate) fn model_at(
     config: &ModelConfig,
     api_key: Option<&Secret>,
     base_url: &str,
@@ -239,25 +247,30 @@ pub(crate) fn start_error(error: StartError) -> CommandError {
 }
 
 /// What the model will be offered.
-struct Offer {
+pub(crate) struct Offer {
     tools: Vec<String>,
     /// The name by which the model calls the answer tool.
     answer_tool: String,
+    /// Servers that serve many samples; they stay up.
+    pub(crate) of_many: Vec<Arc<Server>>,
+    files: TempDir,
 }
 
-/// Starts the sample's servers once, as a sample without an attachment would, and closes them.
-async fn try_servers(
+/// Starts the sample's servers once, as a sample without an attachment would, and closes those that are to be started
+/// anew for each sample.
+pub(crate) async fn try_servers(
     loaded: &Loaded,
     run_id: &str,
     specs: &[ServerSpec],
     shared: &[Arc<Server>],
     console: &Console,
 ) -> CommandResult<Offer> {
-    let files = tempfile::Builder::new().prefix("gaia-files-").tempdir()?;
+    let files = tempfile::Builder::new().prefix(&staged_prefix(run_id)).tempdir()?;
     let environment = BTreeMap::from([
         (RUN_ID.to_owned(), run_id.to_owned()),
         (SAMPLE_ID.to_owned(), PREFLIGHT_SAMPLE.to_owned()),
         (FILES_DIR.to_owned(), files.path().to_string_lossy().into_owned()),
+        (MANY.to_owned(), "true".to_owned()),
     ]);
     let answer_tool = &loaded.config.agent.answer_tool;
     let host = ToolHost::start(specs, shared, &environment, warn_notices(console), Some(answer_tool))
@@ -265,10 +278,11 @@ async fn try_servers(
         .map_err(start_error)?;
     let tools: Vec<String> = host.offered().iter().map(|tool| tool.canonical.clone()).collect();
     let found = host.find(answer_tool).map(|tool| tool.model_name.clone());
-    host.close().await;
+    let of_many = host.into_servers_of_many().await;
     match found {
-        Some(answer_tool) => Ok(Offer { tools, answer_tool }),
+        Some(answer_tool) => Ok(Offer { tools, answer_tool, of_many, files }),
         None => {
+            futures_util::future::join_all(of_many.iter().map(|server| server.close())).await;
             let offered = if tools.is_empty() { "none".to_owned() } else { tools.join(", ") };
             Err(CommandError::usage(anyhow::anyhow!(
                 "the answer tool `{answer_tool}` is not among the offered tools: {offered}"
@@ -281,7 +295,7 @@ async fn try_servers(
 }
 
 /// What the catalogs say of the model: those that the config names first, then gaia's own.
-fn known_model(loaded: &Loaded, model: &ModelConfig, base_url: &str) -> CommandResult<Known> {
+pub(crate) fn known_model(loaded: &Loaded, model: &ModelConfig, base_url: &str) -> CommandResult<Known> {
     let mut catalog =
         Catalog::built_in().map_err(|error| anyhow::anyhow!("the built-in catalog: {error}"))?;
     for file in model.catalog.iter().rev() {
@@ -294,9 +308,10 @@ fn known_model(loaded: &Loaded, model: &ModelConfig, base_url: &str) -> CommandR
         })?;
     }
     let known = catalog.find(model.name.as_deref().unwrap_or_default(), base_url);
-    let budgets = [("agent", loaded.config.agent.budget), ("run", loaded.config.run.budget)];
-    for (section, budget) in budgets {
-        if budget.cost_usd.is_some() && model.price.is_none() && known.price.is_none() {
+    let budgets =
+        [("agent", loaded.config.agent.budget.cost_usd), ("run", loaded.config.run.budget.cost_usd)];
+    for (section, cost_usd) in budgets {
+        if cost_usd.is_some() && model.price.is_none() && known.price.is_none() {
             return Err(CommandError::usage(anyhow::anyhow!(
                 "`{section}.budget.cost_usd` needs a price, and no catalog has one for `{}` at `{base_url}`",
                 model.name.as_deref().unwrap_or_default()
@@ -307,7 +322,7 @@ fn known_model(loaded: &Loaded, model: &ModelConfig, base_url: &str) -> CommandR
     Ok(known)
 }
 
-fn agent_settings(
+pub(crate) fn agent_settings(
     loaded: &Loaded,
     model: &ModelConfig,
     base_url: &str,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -13,13 +13,18 @@ use gaia_agent::{
     AgentEvent, Attachment, EventSink, Failure, FailureKind, Outcome, Status, StopReason, Task, Timing, Usage,
 };
 use tempfile::TempDir;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::config::Secrets;
+use crate::continuing::{Begin, Continuing};
 use crate::dataset::{Sample, stage_attachment};
 use crate::environment::{FILES_DIR, QUESTION, RUN_ID, SAMPLE_ID};
 use crate::performer::{Part, Performer};
 use crate::progress::{Progress, SampleProgress};
+use crate::recording::Recording;
 use crate::scoring::score_answer;
 use crate::store::{EventLog, RunDirectory, SampleKey, SampleResult, SampleTiming, StoreError};
 
@@ -42,8 +47,46 @@ pub struct SampleContext {
     pub servers: Vec<ServerSpec>,
     /// Stay open when a sample ends.
     pub shared_servers: Vec<Arc<Server>>,
+    /// One for each set of servers that is up or on its way up or down.
+    pub sandboxes: Arc<Semaphore>,
+    /// The servers that are on their way down.
+    pub closing: TaskTracker,
+    /// How samples begin of which an earlier session left a part.
+    pub begin: Begin,
     pub secrets: Arc<Secrets>,
     pub progress: Arc<Progress>,
+}
+
+impl SampleContext {
+    /// Takes down what an attempt had and did not use, beside the work on other samples.
+    pub fn close(&self, opened: Opened) {
+        self.closing.spawn(async move {
+            if let Some(Ok(host)) = opened.take_host() {
+                host.close().await;
+            }
+            if let Ok(staged) = opened.staged {
+                staged.remove();
+            }
+        });
+    }
+}
+
+/// What an attempt works with, made ready before its turn comes.
+pub struct Opened {
+    sink: Arc<SampleSink>,
+    staged: Result<Staged, Failure>,
+    /// Until somebody takes it.
+    host: Mutex<Option<Result<ToolHost, StartError>>>,
+    continuing: Option<Arc<Continuing>>,
+    /// For servers while the sample works.
+    waited: Mutex<Duration>,
+    permit: Arc<Option<OwnedSemaphorePermit>>,
+}
+
+impl Opened {
+    fn take_host(&self) -> Option<Result<ToolHost, StartError>> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// What became of a sample.
@@ -57,7 +100,7 @@ pub enum SampleEnd {
     Refused(String),
 }
 
-/// Works on one sample and commits its outcome.
+/// Works on one sample and commits its outcome. `ready` is its first attempt, perhaps still being made ready.
 ///
 /// # Errors
 /// Only when the run directory cannot be written: then the run cannot go on.
@@ -65,6 +108,7 @@ pub async fn run_sample(
     context: &SampleContext,
     sample: &Sample,
     epoch: u32,
+    ready: JoinHandle<Result<Opened, StoreError>>,
     cancel: &CancellationToken,
 ) -> Result<SampleEnd, StoreError> {
     let key = SampleKey { task_id: sample.task_id.clone(), epoch };
@@ -73,13 +117,29 @@ pub async fn run_sample(
     let mut usage = Usage::default();
     let mut cost_usd = None;
     let mut retries = 0;
+    let mut ready = AbortOnDrop(ready);
     let (outcome, timing) = loop {
-        let sink = Arc::new(SampleSink {
-            log: directory.start_attempt(context.secrets.clone())?,
-            progress: progress.clone(),
-        });
-        let (outcome, timing) = attempt(context, sample, &sink, cancel).await;
-        sink.log.close()?;
+        let started = Instant::now();
+        let opened = tokio::select! {
+            opened = &mut ready.0 => opened.map_err(io::Error::other)??,
+            // What is dropped here is ended by its server, or with it.
+            () = cancel.cancelled() => return Ok(SampleEnd::Cancelled),
+        };
+        let waited = started.elapsed();
+        // Its first events may have come before anybody looked.
+        opened.sink.progress.set(progress.clone()).ok();
+        let outcome = attempt(context, sample, &opened, cancel).await;
+        let waited = waited + *opened.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        let timing = timing(started.elapsed(), waited, outcome.timing);
+        let log_closed = opened.sink.log.close();
+        let has_diverged = opened.continuing.as_ref().is_some_and(|continuing| continuing.has_diverged());
+        context.close(opened);
+        log_closed?;
+        if has_diverged && !cancel.is_cancelled() {
+            let anew = open(context, sample, epoch, Begin::Anew).await;
+            ready = AbortOnDrop(tokio::spawn(std::future::ready(anew)));
+            continue;
+        }
         usage += outcome.usage;
         if let Some(cost) = outcome.cost_usd {
             *cost_usd.get_or_insert(0.0) += cost;
@@ -90,6 +150,8 @@ pub async fn run_sample(
             break (outcome, timing);
         }
         retries += 1;
+        let again = open(context, sample, epoch, Begin::Anew).await;
+        ready = AbortOnDrop(tokio::spawn(std::future::ready(again)));
     };
     match outcome.error {
         Some(Failure { kind: FailureKind::Cancelled, .. }) => return Ok(SampleEnd::Cancelled),
@@ -120,41 +182,116 @@ pub async fn run_sample(
     Ok(SampleEnd::Committed(Box::new(result)))
 }
 
-/// One attempt: stage, start, work, close. It always has an outcome.
-async fn attempt(
+/// Nobody waits for it any more when this goes.
+struct AbortOnDrop(JoinHandle<Result<Opened, StoreError>>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Makes an attempt ready: its log, its attachment, its servers.
+///
+/// # Errors
+/// Only when the run directory cannot be written.
+pub async fn open(
     context: &SampleContext,
     sample: &Sample,
-    sink: &Arc<SampleSink>,
-    cancel: &CancellationToken,
-) -> (Outcome, SampleTiming) {
-    let started = Instant::now();
-    let staged = match Staged::of(&context.run_id, sample) {
-        Ok(staged) => staged,
-        Err(error) => {
-            let message = format!("failed to stage the attachment of task `{}`: {error}", sample.task_id);
-            let failure = Failure { kind: FailureKind::Internal, message };
-            return (never_began(sink.log.attempt(), sink.as_ref(), failure), SampleTiming::default());
+    epoch: u32,
+    begin: Begin,
+) -> Result<Opened, StoreError> {
+    // Fails only when closed, which it never is.
+    let permit = context.sandboxes.clone().acquire_owned().await.ok();
+    let directory = context.run.sample(&SampleKey { task_id: sample.task_id.clone(), epoch });
+    let log = directory.start_attempt(context.secrets.clone())?;
+    let continuing = match begin {
+        // Where several roles take turns, nobody knows whose turn was the last.
+        Begin::WhereItStopped if context.performer.lone_model().is_some() => {
+            Recording::read(&directory)?.map(Continuing::of).transpose()?.flatten()
         }
+        Begin::WhereItStopped | Begin::Anew => None,
     };
-    let environment = BTreeMap::from([
+    let sink = Arc::new(SampleSink {
+        log,
+        progress: OnceLock::new(),
+        continuing: continuing.clone(),
+        seam: OnceLock::new(),
+    });
+    let staged = stage(context, sample);
+    let mut host = match &staged {
+        Ok(staged) => Some(start_servers(context, &environment(context, sample, staged), &sink, None).await),
+        Err(_) => None,
+    };
+    if let Some(continuing) = &continuing {
+        host = host.map(|host| host.map(|host| host.with_stand_in(continuing.clone())));
+    }
+    let (host, permit) = (Mutex::new(host), Arc::new(permit));
+    Ok(Opened { sink, staged, host, continuing, waited: Mutex::default(), permit })
+}
+
+fn stage(context: &SampleContext, sample: &Sample) -> Result<Staged, Failure> {
+    Staged::of(&context.run_id, sample).map_err(|error| Failure {
+        kind: FailureKind::Internal,
+        message: format!("failed to stage the attachment of task `{}`: {error}", sample.task_id),
+    })
+}
+
+fn environment(context: &SampleContext, sample: &Sample, staged: &Staged) -> BTreeMap<String, String> {
+    BTreeMap::from([
         (RUN_ID.to_owned(), context.run_id.clone()),
         (SAMPLE_ID.to_owned(), sample.task_id.clone()),
         (FILES_DIR.to_owned(), staged.files.to_string_lossy().into_owned()),
         (QUESTION.to_owned(), for_variable(&sample.question)),
-    ]);
+    ])
+}
+
+async fn start_servers(
+    context: &SampleContext,
+    environment: &BTreeMap<String, String>,
+    sink: &Arc<SampleSink>,
+    branch: Option<&str>,
+) -> Result<ToolHost, StartError> {
+    let answer_tool = Some(context.performer.settings().answer_tool.as_str());
+    let notices = notices(sink, branch);
+    ToolHost::start(&context.servers, &context.shared_servers, environment, notices, answer_tool).await
+}
+
+/// One attempt with what was made ready for it. It always has an outcome.
+async fn attempt(
+    context: &SampleContext,
+    sample: &Sample,
+    opened: &Opened,
+    cancel: &CancellationToken,
+) -> Outcome {
+    let sink = &opened.sink;
+    let staged = match &opened.staged {
+        Ok(staged) => staged,
+        Err(failure) => return never_began(sink.log.attempt(), sink.as_ref(), failure.clone()),
+    };
     let task = Task {
         id: sample.task_id.clone(),
         question: sample.question.clone(),
         attachment: staged.attachment.clone(),
         attempt: sink.log.attempt(),
     };
-    let tools = SampleTools { context, environment, sink, spent: Mutex::default() };
-    let part = Part { task: &task, files: &staged.files, tools: &tools, sink: sink.clone(), cancel };
-    let outcome = context.performer.work(part).await;
-    let sandbox = *tools.spent.lock().unwrap_or_else(PoisonError::into_inner);
-    let timing = timing(started.elapsed(), sandbox, outcome.timing);
-    staged.remove();
-    (outcome, timing)
+    let tools = SampleTools { context, environment: environment(context, sample, staged), opened };
+    let mut part =
+        Part { task: &task, files: &staged.files, tools: &tools, sink: sink.clone(), cancel, model: None };
+    let (Some(continuing), Some(model)) = (&opened.continuing, context.performer.lone_model()) else {
+        return context.performer.work(part).await;
+    };
+    part.model = Some(Arc::new(continuing.model(model.clone())));
+    part.cancel = continuing.give_up();
+    let working = context.performer.work(part);
+    tokio::pin!(working);
+    tokio::select! {
+        outcome = &mut working => outcome,
+        () = cancel.cancelled() => {
+            continuing.give_up().cancel();
+            working.await
+        }
+    }
 }
 
 /// A variable cannot hold a zero byte, nor more than the system allows for one; a question is far shorter.
@@ -176,60 +313,75 @@ fn timing(wall: Duration, sandbox: Duration, task: Timing) -> SampleTiming {
 struct SampleTools<'a> {
     context: &'a SampleContext,
     environment: BTreeMap<String, String>,
-    sink: &'a Arc<SampleSink>,
-    /// Time to start and to end servers.
-    spent: Mutex<Duration>,
-}
-
-impl SampleTools<'_> {
-    fn count(&self, since: Instant) {
-        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) += since.elapsed();
-    }
+    opened: &'a Opened,
 }
 
 #[async_trait]
 impl ToolSource for SampleTools<'_> {
+    /// The first time, what was made ready.
     async fn open(&self, branch: Option<&str>) -> Result<Arc<ToolHost>, StartError> {
+        let first = self.opened.take_host();
+        if let Some(host) = first {
+            return host.map(Arc::new);
+        }
         let begun = Instant::now();
-        let context = self.context;
-        let host = ToolHost::start(
-            &context.servers,
-            &context.shared_servers,
-            &self.environment,
-            notices(self.sink, branch),
-            Some(&context.performer.settings().answer_tool),
-        )
-        .await;
-        self.count(begun);
+        let host = start_servers(self.context, &self.environment, &self.opened.sink, branch).await;
+        *self.opened.waited.lock().unwrap_or_else(PoisonError::into_inner) += begun.elapsed();
         host.map(Arc::new)
     }
 
+    /// Beside the work on other samples.
     async fn close(&self, tools: Arc<ToolHost>) {
-        let begun = Instant::now();
-        tools.close().await;
-        self.count(begun);
+        let permit = self.opened.permit.clone();
+        self.context.closing.spawn(async move {
+            tools.close().await;
+            // Only now another may be made.
+            drop(permit);
+        });
     }
 }
 
 /// Writes the events of one attempt and shows them.
 struct SampleSink {
     log: EventLog,
-    progress: Arc<SampleProgress>,
+    /// Set when the work begins.
+    progress: OnceLock<Arc<SampleProgress>>,
+    continuing: Option<Arc<Continuing>>,
+    /// Set when the log has been told that an attempt goes on.
+    seam: OnceLock<()>,
 }
 
 impl EventSink for SampleSink {
     fn emit(&self, event: AgentEvent) {
-        self.progress.observe(&event);
+        if let Some(progress) = self.progress.get() {
+            progress.observe(&event);
+        }
+        if let Some(continuing) = &self.continuing {
+            if continuing.has_diverged() || continuing.is_told(&event) {
+                return;
+            }
+            // In front of the first event of the new part.
+            if continuing.is_new(&event) && self.seam.set(()).is_ok() {
+                let after_step = continuing.after_step;
+                self.log.emit(AgentEvent::Continued { attempt: self.log.attempt(), after_step });
+            }
+        }
         self.log.emit(event);
     }
 
     fn emit_from(&self, branch: &str, event: AgentEvent) {
-        self.progress.observe_branch(branch, &event);
+        if let Some(progress) = self.progress.get() {
+            progress.observe_branch(branch, &event);
+        }
         self.log.emit_from(branch, event);
     }
 
     fn keep(&self, text: &str) -> Option<String> {
         self.log.keep(text)
+    }
+
+    fn keep_offer(&self, offer: &str) -> Option<String> {
+        self.log.keep_offer(offer)
     }
 
     fn keep_file(&self, file: &SpilledFile) -> Option<String> {
@@ -250,14 +402,19 @@ fn notices(sink: &Arc<SampleSink>, branch: Option<&str>) -> NoticeSink {
 }
 
 /// A folder outside of the run that holds the sample's own attachment and nothing else.
-struct Staged {
+pub struct Staged {
     folder: TempDir,
     files: PathBuf,
-    attachment: Option<Attachment>,
+    pub attachment: Option<Attachment>,
 }
 
 impl Staged {
-    fn of(run_id: &str, sample: &Sample) -> io::Result<Self> {
+    /// The folder that the sample's servers are given.
+    pub fn files(&self) -> &Path {
+        &self.files
+    }
+
+    pub fn of(run_id: &str, sample: &Sample) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix(&staged_prefix(run_id)).tempdir()?;
         // The outer folder is private to this user; the inner one is mounted, and read there by any user.
         let files = folder.path().join("files");
@@ -271,14 +428,14 @@ impl Staged {
         Ok(Self { folder, files, attachment })
     }
 
-    fn remove(self) {
+    pub fn remove(self) {
         if let Err(error) = self.folder.close() {
             tracing::warn!("failed to remove staged files: {error}");
         }
     }
 }
 
-fn staged_prefix(run_id: &str) -> String {
+pub(crate) fn staged_prefix(run_id: &str) -> String {
     format!("gaia-files-{run_id}-")
 }
 

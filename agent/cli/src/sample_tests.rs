@@ -85,10 +85,19 @@ pub(crate) fn context(
         },
         servers: Vec::new(),
         shared_servers: Vec::new(),
+        sandboxes: Arc::new(Semaphore::new(3)),
+        closing: TaskTracker::new(),
+        begin: Begin::Anew,
         secrets: Arc::default(),
         progress: Arc::new(Progress::new(Console::new(Chatter::Quiet), 0, tasks.len())),
     };
     (context, lock)
+}
+
+async fn run(context: &SampleContext, cancel: &CancellationToken) -> SampleEnd {
+    let opened = open(context, &sample("a"), 1, Begin::Anew).await;
+    let ready = tokio::spawn(std::future::ready(opened));
+    run_sample(context, &sample("a"), 1, ready, cancel).await.unwrap()
 }
 
 fn events(context: &SampleContext, task_id: &str) -> String {
@@ -109,7 +118,7 @@ fn stored(context: &SampleContext, task_id: &str) -> Option<SampleResult> {
 async fn an_answer_is_scored_and_committed_and_the_truth_stays_out_of_the_events() {
     let runs = tempfile::tempdir().unwrap();
     let (context, _lock) = context(runs.path(), &["a"], vec![says("42")]);
-    let end = run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    let end = run(&context, &CancellationToken::new()).await;
     let result = stored(&context, "a").unwrap();
     assert_eq!(end, SampleEnd::Committed(Box::new(result.clone())));
     assert_eq!((result.status, result.answer.as_deref()), (Status::Answered, Some("42")));
@@ -125,7 +134,7 @@ async fn a_cancelled_sample_has_no_outcome() {
     let (context, _lock) = context(runs.path(), &["a"], vec![says("42")]);
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let end = run_sample(&context, &sample("a"), 1, &cancel).await.unwrap();
+    let end = run(&context, &cancel).await;
     assert_eq!(end, SampleEnd::Cancelled);
     assert_eq!(stored(&context, "a"), None);
 }
@@ -135,7 +144,7 @@ async fn a_refusal_of_the_provider_is_not_held_against_the_sample() {
     let runs = tempfile::tempdir().unwrap();
     let refusal = Err(ModelError::Refused("bad key".into()));
     let (context, _lock) = context(runs.path(), &["a"], vec![refusal]);
-    let end = run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    let end = run(&context, &CancellationToken::new()).await;
     assert!(matches!(&end, SampleEnd::Refused(text) if text.contains("bad key")), "{end:?}");
     assert_eq!(stored(&context, "a"), None);
 }
@@ -145,7 +154,7 @@ async fn an_unavailable_model_ends_the_sample_in_an_error_that_is_not_tried_agai
     let runs = tempfile::tempdir().unwrap();
     let first = Err(ModelError::Unavailable("502".into()));
     let (context, _lock) = context(runs.path(), &["a"], vec![first, says("42")]);
-    run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    run(&context, &CancellationToken::new()).await;
     let error = stored(&context, "a").unwrap().error.unwrap();
     assert_eq!(error.kind, FailureKind::ModelUnavailable);
     assert_eq!(attempts(&events(&context, "a")), [1]);
@@ -174,7 +183,7 @@ async fn a_server_that_never_starts_ends_in_an_error_after_two_attempts() {
         redactor: Redactor::default(),
         prefix: None,
     }];
-    run_sample(&context, &sample("a"), 1, &CancellationToken::new()).await.unwrap();
+    run(&context, &CancellationToken::new()).await;
     let result = stored(&context, "a").unwrap();
     assert_eq!(result.status, Status::Error);
     let error = result.error.unwrap();

@@ -1,125 +1,93 @@
-//! Bounded concurrency: items are started in order, at most so many at a time, until they are done or someone
-//! says stop.
+//! Bounded concurrency in two stages: items are made ready a little ahead and then worked on, at most so many at a
+//! time, until they are done or someone says stop.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
 
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Runs `work` on each item. Once `drain` is cancelled nothing new starts and what runs is waited for.
-/// `finished` hears of each end, in the order in which they come; `None` stands for work that panicked.
-pub async fn run_all<Item, Output, Future>(
-    items: impl IntoIterator<Item = Item>,
-    concurrency: NonZeroUsize,
-    drain: &CancellationToken,
-    work: impl Fn(Item) -> Future,
-    mut finished: impl FnMut(Item, Option<Output>),
-) where
-    Item: Clone,
-    Output: Send + 'static,
-    Future: std::future::Future<Output = Output> + Send + 'static,
-{
-    let mut items = items.into_iter();
+/// How many items there are at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub worked_on: NonZeroUsize,
+    /// Made ready while all places are taken, so that a place that comes free is filled at once.
+    pub ahead: usize,
+}
+
+/// What is done with an item, stage by stage.
+pub trait Stages {
+    type Item: Clone + Send + 'static;
+    type Ready: Send + 'static;
+    type Output: Send + 'static;
+
+    /// The next item, or `None` when there is none. Dropped when something else happens first.
+    fn claim(&self) -> impl Future<Output = Option<Self::Item>> + Send;
+
+    fn make_ready(&self, item: Self::Item) -> impl Future<Output = Self::Ready> + Send + 'static;
+
+    /// `ready` may not have ended yet.
+    fn work(
+        &self,
+        item: Self::Item,
+        ready: JoinHandle<Self::Ready>,
+    ) -> impl Future<Output = Self::Output> + Send + 'static;
+
+    /// What was made ready is not wanted any more.
+    fn give_up(&self, item: Self::Item, ready: JoinHandle<Self::Ready>) -> impl Future<Output = ()> + Send;
+
+    /// Hears of each end of work, in the order in which they come; `None` stands for work that panicked.
+    fn finished(&mut self, item: Self::Item, output: Option<Self::Output>);
+}
+
+/// Takes items through their stages. Once `drain` is cancelled nothing new starts and what runs is waited for.
+pub async fn run_all<S: Stages>(stages: &mut S, limits: Limits, drain: &CancellationToken) {
+    let mut ready: VecDeque<(S::Item, JoinHandle<S::Ready>)> = VecDeque::new();
     let mut running = JoinSet::new();
-    let mut started: HashMap<Id, Item> = HashMap::new();
+    let mut started: HashMap<Id, S::Item> = HashMap::new();
+    let mut is_exhausted = false;
     loop {
-        while running.len() < concurrency.get() && !drain.is_cancelled() {
-            let Some(item) = items.next() else { break };
-            let handle = running.spawn(work(item.clone()));
+        while running.len() < limits.worked_on.get()
+            && !drain.is_cancelled()
+            && let Some((item, handle)) = ready.pop_front()
+        {
+            let handle = running.spawn(stages.work(item.clone(), handle));
             started.insert(handle.id(), item);
         }
-        let (id, output) = match running.join_next_with_id().await {
-            None => return,
-            Some(Ok((id, output))) => (id, Some(output)),
-            Some(Err(error)) => {
-                tracing::error!("a sample ended in a fault of ours: {error}");
-                (error.id(), None)
-            }
-        };
-        if let Some(item) = started.remove(&id) {
-            finished(item, output);
+        let places = limits.worked_on.get() + limits.ahead;
+        let wants_more = !is_exhausted && !drain.is_cancelled() && running.len() + ready.len() < places;
+        if running.is_empty() && !wants_more {
+            break;
         }
+        tokio::select! {
+            biased;
+            () = drain.cancelled(), if wants_more => {}
+            claimed = stages.claim(), if wants_more => match claimed {
+                Some(item) => {
+                    let handle = tokio::spawn(stages.make_ready(item.clone()));
+                    ready.push_back((item, handle));
+                }
+                None => is_exhausted = true,
+            },
+            Some(ended) = running.join_next_with_id() => {
+                let (id, output) = match ended {
+                    Ok((id, output)) => (id, Some(output)),
+                    Err(error) => {
+                        tracing::error!("a sample ended in a fault of ours: {error}");
+                        (error.id(), None)
+                    }
+                };
+                if let Some(item) = started.remove(&id) {
+                    stages.finished(item, output);
+                }
+            }
+        }
+    }
+    for (item, handle) in ready {
+        stages.give_up(item, handle).await;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use tokio::sync::Barrier;
-
-    use super::*;
-
-    fn limit(count: usize) -> NonZeroUsize {
-        NonZeroUsize::new(count).unwrap()
-    }
-
-    #[tokio::test]
-    async fn everything_runs_and_never_more_at_a_time_than_allowed() {
-        let running = Arc::new(AtomicUsize::new(0));
-        let most = Arc::new(AtomicUsize::new(0));
-        // Three meet at the barrier each time: it would hang if fewer ran at the same time.
-        let barrier = Arc::new(Barrier::new(3));
-        let mut done = Vec::new();
-        run_all(
-            0..12,
-            limit(3),
-            &CancellationToken::new(),
-            |item| {
-                let (running, most, barrier) = (running.clone(), most.clone(), barrier.clone());
-                async move {
-                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    barrier.wait().await;
-                    running.fetch_sub(1, Ordering::SeqCst);
-                    item * 2
-                }
-            },
-            |item, output| done.push((item, output)),
-        )
-        .await;
-        done.sort_unstable();
-        assert_eq!(done, (0..12).map(|item| (item, Some(item * 2))).collect::<Vec<_>>());
-        assert_eq!(most.load(Ordering::SeqCst), 3);
-    }
-
-    #[tokio::test]
-    async fn draining_finishes_what_runs_and_starts_nothing_new() {
-        let drain = CancellationToken::new();
-        let mut done = Vec::new();
-        run_all(
-            0..100,
-            limit(2),
-            &drain,
-            |item| {
-                let drain = drain.clone();
-                async move {
-                    if item == 3 {
-                        drain.cancel();
-                    }
-                    tokio::task::yield_now().await;
-                }
-            },
-            |item, _| done.push(item),
-        )
-        .await;
-        done.sort_unstable();
-        assert!(done.contains(&3) && done.len() <= 6, "{done:?}");
-        assert_eq!(done, (0..done.len()).collect::<Vec<_>>(), "what started was waited for");
-    }
-
-    #[tokio::test]
-    async fn a_panic_ends_one_item_only() {
-        let mut done = Vec::new();
-        run_all(
-            0..3,
-            limit(1),
-            &CancellationToken::new(),
-            |item| async move { assert_ne!(item, 1) },
-            |item, output| done.push((item, output)),
-        )
-        .await;
-        assert_eq!(done, [(0, Some(())), (1, None), (2, Some(()))]);
-    }
-}
+#[path = "schedule_tests.rs"]
+mod tests;

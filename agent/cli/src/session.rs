@@ -4,25 +4,36 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gaia_agent::{SharedBudget, Status};
 use serde::Serialize;
 use time::OffsetDateTime;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
 use crate::config::{Loaded, Secrets};
 use crate::console::Console;
+use crate::continuing::Begin;
 use crate::dataset::Dataset;
-use crate::exit_code::{self, CommandResult};
+use crate::exit_code::{self, CommandError, CommandResult};
+use crate::model_limit::LimitedModel;
 use crate::performer::Performer;
 use crate::preflight::Ready;
 use crate::progress::Progress;
+use crate::queue::{InProcessQueue, Pending};
 use crate::report::{Figures, results_table, write_files};
-use crate::sample::{SampleContext, remove_staged_leftovers};
+use crate::sample::SampleContext;
 use crate::sandbox_image::{reap, sandbox_images};
+use crate::schedule::Limits;
 use crate::signals::Interrupt;
-use crate::store::{RunDirectory, RunRecord, Session};
-use crate::work::{OnError, Pending, Spent, StopRules, Stopped, work_through};
+use crate::store::{RunDirectory, RunRecord, Session, StoreError};
+use crate::work::{OnError, Spent, StopRules, Stopped, work_through};
+
+/// Samples whose servers are started before their turn comes. An engine makes about as many containers at a time as
+/// it has processors, and one that waits is all that a free place needs.
+const AHEAD: usize = 2;
 
 /// How a command shows its result on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +55,7 @@ pub async fn work_on_run(
     dataset: Dataset,
     loaded: &Loaded,
     ready: Ready,
+    begin: Begin,
     interrupt: &Interrupt,
     console: &Console,
 ) -> CommandResult<Stopped> {
@@ -69,12 +81,11 @@ pub async fn work_on_run(
         config,
     });
     record.ended = None;
-    run.write_record(record)?;
-
-    // A crash of the last session is the only thing that leaves any.
-    if let Err(error) = remove_staged_leftovers(&record.id) {
-        tracing::warn!("failed to remove staged files of an earlier session: {error}");
+    if let Err(error) = run.write_record(record) {
+        ready.close().await;
+        return Err(cannot_write(error, run));
     }
+
     let (pending, spent) = missing(run, record, dataset)?;
     let requested = record.dataset.samples.len() * record.epochs as usize;
     let shown_on = if is_human { console.without_bars() } else { console.clone() };
@@ -83,6 +94,16 @@ pub async fn work_on_run(
         let entry = entry?;
         progress.plan(entry.planned.level, entry.result.as_ref());
     }
+    let mut ready = ready;
+    if let Some(calls) = loaded.config.run.model_calls {
+        let permits = Arc::new(Semaphore::new(calls));
+        ready.model = Arc::new(LimitedModel::new(ready.model.clone(), permits.clone()));
+        if let Some(role) = &mut ready.role {
+            role.model = Arc::new(LimitedModel::new(role.model.clone(), permits));
+        }
+    }
+    let limits = Limits { worked_on: concurrency, ahead: AHEAD };
+    let sandboxes = loaded.config.run.sandboxes.unwrap_or(concurrency.get() + AHEAD);
     let budget = loaded.config.run.budget;
     // Shared by the samples, so that those that run at the limit end with an answer and not far beyond it.
     let run_budget =
@@ -93,6 +114,9 @@ pub async fn work_on_run(
         performer: Performer::new(loaded, &ready, &record.id, &run_budget, console),
         servers: ready.sample_servers.clone(),
         shared_servers: ready.shared_servers.clone(),
+        sandboxes: Arc::new(Semaphore::new(sandboxes)),
+        closing: TaskTracker::new(),
+        begin,
         secrets: Arc::new(loaded.secrets.clone()),
         progress: progress.clone(),
     });
@@ -100,7 +124,8 @@ pub async fn work_on_run(
         on_error: if loaded.config.run.ignore_errors { OnError::GoOn } else { OnError::Stop },
         budget,
     };
-    let stopped = work_through(context, pending, concurrency, rules, spent, interrupt).await;
+    let queue = Arc::new(InProcessQueue::new(pending));
+    let stopped = work_through(context, queue, limits, rules, spent, interrupt, console).await;
     progress.clear();
     ready.close().await;
     if record.sessions.last().is_some_and(|session| !session.images.is_empty()) {
@@ -111,7 +136,13 @@ pub async fn work_on_run(
     if let Some(session) = record.sessions.last_mut() {
         session.ended = Some(now);
     }
-    Ok(stopped?)
+    stopped.map_err(|error| cannot_write(error, run))
+}
+
+/// Nothing that was committed is lost.
+fn cannot_write(error: StoreError, run: &RunDirectory) -> CommandError {
+    CommandError::from(error)
+        .with_hint(format!("make room on the disk, then `gaia resume {}` goes on", run.path().display()))
 }
 
 /// Samples without an outcome in order, and what those with one have used.
@@ -119,7 +150,7 @@ fn missing(run: &RunDirectory, record: &RunRecord, dataset: Dataset) -> CommandR
     let samples: HashMap<String, _> =
         dataset.samples.into_iter().map(|sample| (sample.task_id.clone(), Arc::new(sample))).collect();
     let mut pending = Vec::new();
-    let mut spent = Spent::default();
+    let mut spent = Spent { time: time_of_sessions(record), ..Spent::default() };
     for entry in run.entries(record) {
         let entry = entry?;
         match entry.result {
@@ -136,6 +167,15 @@ fn missing(run: &RunDirectory, record: &RunRecord, dataset: Dataset) -> CommandR
         }
     }
     Ok((pending, spent))
+}
+
+/// Of those sessions that ended in order; how long one lived that was killed is not known.
+fn time_of_sessions(record: &RunRecord) -> Duration {
+    let lengths = record.sessions.iter().filter_map(|session| {
+        let length = session.ended? - session.started;
+        Duration::try_from(length).ok()
+    });
+    lengths.sum()
 }
 
 /// Writes totals and reports, shows the result and picks the exit code.

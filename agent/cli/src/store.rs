@@ -2,6 +2,15 @@
 //!
 //! Events are appended as they come; everything else is written beside its place and renamed. A
 //! `result.json` is the commit mark of a sample: its presence means that the sample is done.
+//!
+//! What is put on the disk at once (fsync), and why:
+//! - `run.json` and `result.json`, the file before its rename and the folder after it: after a power cut there is the
+//!   old or the new one, and a sample that was reported as done is done.
+//! - The folders above a new sample's, for the same reason.
+//! - `events.jsonl` when an attempt ends, before the commit: an outcome has its trajectory. Not with every event: a
+//!   process that is killed loses nothing that it wrote, and a power cut costs turns of samples that have no outcome,
+//!   which run again.
+//! - Artefacts before their rename: a name that is the hash of a content always has that content.
 
 mod artefact;
 mod atomic_file;
@@ -15,6 +24,7 @@ mod sample_directory;
 
 use std::path::PathBuf;
 
+pub use artefact::{artefact_name, picture_name};
 pub use event_log::EventLog;
 pub use find::find_run;
 pub use format::{

@@ -1,29 +1,32 @@
 //! Works through the samples of a run that have no outcome yet, and says how that ended.
 
-use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use gaia_agent::{Status, Usage};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-use crate::config::BudgetConfig;
-use crate::dataset::Sample;
-use crate::sample::{SampleContext, SampleEnd, run_sample};
-use crate::schedule::run_all;
+use crate::config::RunBudgetConfig;
+use crate::console::Console;
+use crate::queue::{EXTEND_INTERVAL, Hold, Pending, SampleQueue};
+use crate::sample::{Opened, SampleContext, SampleEnd, open, run_sample};
+use crate::schedule::{Limits, Stages, run_all};
 use crate::signals::Interrupt;
 use crate::store::StoreError;
 
-/// A sample that is to be run.
-#[derive(Debug, Clone)]
-pub struct Pending {
-    pub sample: Arc<Sample>,
-    pub epoch: u32,
-}
+/// Between two words of what a stopped run still waits for.
+const WAITING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Samples that such a word names.
+const NAMED_SAMPLES: usize = 3;
 
 /// When a run stops before its last sample.
 #[derive(Debug, Clone, Copy)]
 pub struct StopRules {
     pub on_error: OnError,
-    pub budget: BudgetConfig,
+    pub budget: RunBudgetConfig,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +35,13 @@ pub enum OnError {
     Stop,
 }
 
-/// What earlier sessions used up of the budget.
+/// What is used up of the budget.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spent {
     pub usage: Usage,
     pub cost_usd: f64,
+    /// Of the sessions before this one.
+    pub time: Duration,
 }
 
 /// Why no further sample was started.
@@ -49,55 +54,40 @@ pub enum Stopped {
     Early(String),
 }
 
-/// Runs the samples, at most `concurrency` at a time.
+/// Runs the samples that the queue gives out.
 ///
 /// # Errors
 /// When the run directory cannot be written.
 pub async fn work_through(
     context: Arc<SampleContext>,
-    pending: Vec<Pending>,
-    concurrency: NonZeroUsize,
+    queue: Arc<dyn SampleQueue>,
+    limits: Limits,
     rules: StopRules,
-    mut spent: Spent,
+    spent: Spent,
     interrupt: &Interrupt,
+    console: &Console,
 ) -> Result<Stopped, StoreError> {
-    // Drained by the user or by a rule below.
-    let drain = interrupt.drain.child_token();
-    let mut early: Option<String> = None;
-    let mut broken: Option<StoreError> = None;
-    run_all(
-        pending,
-        concurrency,
-        &drain,
-        |pending| {
-            let context = context.clone();
-            let cancel = interrupt.cancel.child_token();
-            async move { run_sample(&context, &pending.sample, pending.epoch, &cancel).await }
-        },
-        |pending, end| {
-            let reason = match end {
-                None => Some(format!("task `{}` met a fault of gaia's own", pending.sample.task_id)),
-                Some(Err(error)) => {
-                    broken.get_or_insert(error);
-                    drain.cancel();
-                    None
-                }
-                Some(Ok(end)) => {
-                    if let SampleEnd::Committed(result) = &end {
-                        spent.usage += result.usage;
-                        spent.cost_usd += result.cost_usd.unwrap_or_default();
-                    }
-                    reason_to_stop(&end, rules, &spent)
-                }
-            };
-            if let Some(reason) = reason {
-                drain.cancel();
-                early.get_or_insert(reason);
-            }
-        },
-    )
-    .await;
-    match (broken, early) {
+    let mut work = Work {
+        context,
+        queue,
+        rules,
+        interrupt: interrupt.clone(),
+        // Drained by the user or by a rule.
+        drain: interrupt.drain.child_token(),
+        running: Arc::default(),
+        began: Instant::now(),
+        state: Mutex::new(State { spent, early: None, broken: None }),
+    };
+    let (running, drain) = (work.running.clone(), work.drain.clone());
+    tokio::select! {
+        () = run_all(&mut work, limits, &drain) => {}
+        never = tell_what_is_waited_for(&running, interrupt, console) => match never {},
+    }
+    // What samples owned is taken down beside the work; here the rest of it is waited for.
+    work.context.closing.close();
+    work.context.closing.wait().await;
+    let state = work.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match (state.broken, state.early) {
         (Some(error), _) => Err(error),
         (None, Some(reason)) => Ok(Stopped::Early(reason)),
         (None, None) if interrupt.drain.is_cancelled() => Ok(Stopped::Interrupted),
@@ -105,7 +95,177 @@ pub async fn work_through(
     }
 }
 
-fn reason_to_stop(end: &SampleEnd, rules: StopRules, spent: &Spent) -> Option<String> {
+/// What runs, by task and epoch, since when.
+type Running = Arc<Mutex<BTreeMap<(String, u32), Instant>>>;
+
+struct Work {
+    context: Arc<SampleContext>,
+    queue: Arc<dyn SampleQueue>,
+    rules: StopRules,
+    interrupt: Interrupt,
+    drain: CancellationToken,
+    running: Running,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    spent: Spent,
+    early: Option<String>,
+    broken: Option<StoreError>,
+}
+
+impl Stages for Work {
+    type Item = Pending;
+    type Ready = Result<Opened, StoreError>;
+    type Output = Result<SampleEnd, StoreError>;
+
+    async fn claim(&self) -> Option<Pending> {
+        let spent = self.state.lock().unwrap_or_else(PoisonError::into_inner).spent;
+        if let Some(reason) = used_up(self.rules.budget, &spent, self.began.elapsed()) {
+            self.stop(reason);
+            return None;
+        }
+        self.queue.claim().await
+    }
+
+    fn make_ready(&self, item: Pending) -> impl Future<Output = Self::Ready> + Send + 'static {
+        let context = self.context.clone();
+        async move { open(&context, &item.sample, item.epoch, context.begin).await }
+    }
+
+    fn work(
+        &self,
+        item: Pending,
+        ready: JoinHandle<Self::Ready>,
+    ) -> impl Future<Output = Self::Output> + Send + 'static {
+        let (context, queue) = (self.context.clone(), self.queue.clone());
+        let cancel = self.interrupt.cancel.child_token();
+        let present = Present::enter(&self.running, &item);
+        async move {
+            let _present = present;
+            let extending = keep_claim(queue.as_ref(), &item, &cancel);
+            let working = run_sample(&context, &item.sample, item.epoch, ready, &cancel);
+            let end = tokio::select! {
+                end = working => end?,
+                never = extending => match never {},
+            };
+            match &end {
+                SampleEnd::Committed(_) => queue.finish(&item, &end).await,
+                SampleEnd::Cancelled | SampleEnd::Refused(_) => queue.release(&item).await,
+            }
+            Ok(end)
+        }
+    }
+
+    async fn give_up(&self, item: Pending, ready: JoinHandle<Self::Ready>) {
+        if let Ok(Ok(opened)) = ready.await {
+            self.context.close(opened);
+        }
+        self.queue.release(&item).await;
+    }
+
+    fn finished(&mut self, item: Pending, output: Option<Self::Output>) {
+        let end = match output {
+            None => {
+                self.stop(format!("task `{}` met a fault of gaia's own", item.sample.task_id));
+                return;
+            }
+            Some(Err(error)) => {
+                self.state.lock().unwrap_or_else(PoisonError::into_inner).broken.get_or_insert(error);
+                self.drain.cancel();
+                return;
+            }
+            Some(Ok(end)) => end,
+        };
+        if let SampleEnd::Committed(result) = &end {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.spent.usage += result.usage;
+            state.spent.cost_usd += result.cost_usd.unwrap_or_default();
+        }
+        let spent = self.state.lock().unwrap_or_else(PoisonError::into_inner).spent;
+        let reason = reason_to_stop(&end, self.rules.on_error)
+            .or_else(|| used_up(self.rules.budget, &spent, self.began.elapsed()));
+        if let Some(reason) = reason {
+            self.stop(reason);
+        }
+    }
+}
+
+impl Work {
+    /// Starts nothing new; the first reason is the one that is told.
+    fn stop(&self, reason: String) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).early.get_or_insert(reason);
+        self.drain.cancel();
+    }
+}
+
+/// A sample in the list of those that run, for as long as this exists.
+struct Present {
+    running: Running,
+    key: (String, u32),
+}
+
+impl Present {
+    fn enter(running: &Running, item: &Pending) -> Self {
+        let key = (item.sample.task_id.clone(), item.epoch);
+        running.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Instant::now());
+        Self { running: running.clone(), key }
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+/// Extends a claim for as long as it is polled. Work on a lost one is cancelled: somebody else does it.
+async fn keep_claim(
+    queue: &dyn SampleQueue,
+    item: &Pending,
+    cancel: &CancellationToken,
+) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(EXTEND_INTERVAL).await;
+        if queue.extend(item).await == Hold::Lost {
+            tracing::warn!("the claim on task `{}` ran out", item.sample.task_id);
+            cancel.cancel();
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Once the run is being stopped: at once and then every ten seconds which samples are not done, the oldest first.
+async fn tell_what_is_waited_for(
+    running: &Running,
+    interrupt: &Interrupt,
+    console: &Console,
+) -> std::convert::Infallible {
+    interrupt.drain.cancelled().await;
+    loop {
+        if let Some(line) = waited_for(&running.lock().unwrap_or_else(PoisonError::into_inner)) {
+            console.say(&line);
+        }
+        tokio::time::sleep(WAITING_INTERVAL).await;
+    }
+}
+
+fn waited_for(running: &BTreeMap<(String, u32), Instant>) -> Option<String> {
+    let mut samples: Vec<_> = running.iter().collect();
+    samples.sort_by_key(|(_, since)| **since);
+    let named: Vec<String> = samples
+        .iter()
+        .take(NAMED_SAMPLES)
+        .map(|((task_id, _), since)| format!("{task_id} (for {} s)", since.elapsed().as_secs()))
+        .collect();
+    let more = samples.len().saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!named.is_empty())
+        .then(|| format!("waiting for {} running samples: {}{more}", samples.len(), named.join(", ")))
+}
+
+fn reason_to_stop(end: &SampleEnd, on_error: OnError) -> Option<String> {
     let result = match end {
         SampleEnd::Committed(result) => result,
         SampleEnd::Refused(message) => {
@@ -113,22 +273,32 @@ fn reason_to_stop(end: &SampleEnd, rules: StopRules, spent: &Spent) -> Option<St
         }
         SampleEnd::Cancelled => return None,
     };
-    if rules.on_error == OnError::Stop && result.status == Status::Error {
+    if on_error == OnError::Stop && result.status == Status::Error {
         let message = result.error.as_ref().map_or("", |error| error.message.as_str());
         return Some(format!(
             "task `{}` ended in an error and `run.ignore_errors` is false: {message}",
             result.task_id
         ));
     }
-    if let Some(limit) = rules.budget.tokens
+    None
+}
+
+/// What of the run's budget is gone, looked at before a sample starts and when one ends.
+fn used_up(budget: RunBudgetConfig, spent: &Spent, session: Duration) -> Option<String> {
+    if let Some(limit) = budget.tokens
         && spent.usage.total() >= limit
     {
         return Some(format!("the run used {} tokens of `run.budget.tokens` = {limit}", spent.usage.total()));
     }
-    if let Some(limit) = rules.budget.cost_usd
+    if let Some(limit) = budget.cost_usd
         && spent.cost_usd >= limit
     {
         return Some(format!("the run cost {:.4} of `run.budget.cost_usd` = {limit}", spent.cost_usd));
+    }
+    if let Some(limit) = budget.time
+        && spent.time + session >= limit
+    {
+        return Some(format!("the run took the {} s of `run.budget.time`", limit.as_secs()));
     }
     None
 }

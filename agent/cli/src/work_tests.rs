@@ -1,13 +1,19 @@
 use gaia_agent::model::ModelError;
 
+use std::num::NonZeroUsize;
+
 use super::*;
+use crate::console::Chatter;
+use crate::queue::InProcessQueue;
 use crate::sample::tests::{context, sample, says};
 use crate::store::{RunDirectory, SampleKey};
 
 const TASKS: [&str; 4] = ["a", "b", "c", "d"];
 
-const GO_ON: StopRules =
-    StopRules { on_error: OnError::GoOn, budget: BudgetConfig { tokens: None, cost_usd: None } };
+const GO_ON: StopRules = StopRules {
+    on_error: OnError::GoOn,
+    budget: RunBudgetConfig { tokens: None, cost_usd: None, time: None },
+};
 
 /// Runs the four tasks one at a time; returns how it stopped and which have an outcome.
 async fn work(
@@ -19,10 +25,12 @@ async fn work(
     let (context, _lock) = context(runs.path(), &TASKS, script);
     let run: RunDirectory = context.run.clone();
     let pending = TASKS.iter().map(|task| Pending { sample: Arc::new(sample(task)), epoch: 1 }).collect();
+    let queue = Arc::new(InProcessQueue::new(pending));
+    let limits = Limits { worked_on: NonZeroUsize::MIN, ahead: 1 };
+    let console = Console::new(Chatter::Quiet);
+    let spent = Spent::default();
     let stopped =
-        work_through(Arc::new(context), pending, NonZeroUsize::MIN, rules, Spent::default(), interrupt)
-            .await
-            .unwrap();
+        work_through(Arc::new(context), queue, limits, rules, spent, interrupt, &console).await.unwrap();
     let has_outcome = |task: &&str| {
         run.sample(&SampleKey { task_id: (*task).into(), epoch: 1 }).result().unwrap().is_some()
     };
@@ -60,7 +68,7 @@ async fn a_provider_that_refuses_ends_the_run_and_burns_no_sample() {
 
 #[tokio::test]
 async fn the_budget_of_the_run_ends_it() {
-    let budget = BudgetConfig { tokens: Some(200), cost_usd: None };
+    let budget = RunBudgetConfig { tokens: Some(200), ..RunBudgetConfig::default() };
     let script = vec![says("1"), says("2"), says("3"), says("4")];
     let (stopped, done) = work(script, StopRules { budget, ..GO_ON }, &Interrupt::default()).await;
     assert!(
@@ -68,6 +76,32 @@ async fn the_budget_of_the_run_ends_it() {
         "{stopped:?}"
     );
     assert_eq!(done, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn the_time_of_the_run_is_looked_at_before_a_sample_starts() {
+    let budget = RunBudgetConfig { time: Some(Duration::ZERO), ..RunBudgetConfig::default() };
+    let (stopped, done) = work(vec![says("1")], StopRules { budget, ..GO_ON }, &Interrupt::default()).await;
+    assert!(
+        matches!(&stopped, Stopped::Early(reason) if reason.contains("`run.budget.time`")),
+        "{stopped:?}"
+    );
+    assert!(done.is_empty(), "{done:?}");
+}
+
+#[test]
+fn who_is_waited_for_is_told_oldest_first() {
+    let now = Instant::now();
+    let running = |count: usize| {
+        let ages = (0..count).map(|n| ((format!("t{n}"), 1), now - Duration::from_secs(10 * n as u64 + 1)));
+        waited_for(&ages.collect())
+    };
+    assert_eq!(running(0), None);
+    assert_eq!(running(1).unwrap(), "waiting for 1 running samples: t0 (for 1 s)");
+    let many = running(5).unwrap();
+    assert!(
+        many.starts_with("waiting for 5 running samples: t4 (for 41 s), t3") && many.ends_with("and 2 more")
+    );
 }
 
 #[tokio::test]

@@ -120,6 +120,7 @@ impl<'a> Run<'a> {
             attempt: task.attempt,
             tools: names.map(str::to_owned).collect(),
             messages: messages.clone(),
+            offer: serde_json::to_string(&tools.to_record()).ok().and_then(|offer| sink.keep_offer(&offer)),
         });
         let answer_name = match (duty, own) {
             (Duty::Helper, Some(own)) => own.name,

@@ -25,9 +25,7 @@ impl<'a> BranchSink<'a> {
 impl EventSink for BranchSink<'_> {
     fn emit(&self, event: AgentEvent) {
         let event = match event {
-            AgentEvent::Started { attempt: _, tools, messages } => {
-                AgentEvent::BranchStarted { tools, messages }
-            }
+            AgentEvent::Started { tools, messages, .. } => AgentEvent::BranchStarted { tools, messages },
             AgentEvent::Finished { outcome } => AgentEvent::BranchEnded { outcome },
             event => event,
         };
@@ -44,6 +42,10 @@ impl EventSink for BranchSink<'_> {
 
     fn keep(&self, text: &str) -> Option<String> {
         self.whole.keep(text)
+    }
+
+    fn keep_offer(&self, offer: &str) -> Option<String> {
+        self.whole.keep_offer(offer)
     }
 
     fn keep_file(&self, file: &SpilledFile) -> Option<String> {

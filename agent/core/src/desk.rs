@@ -88,6 +88,7 @@ impl Desk {
             attempt: task.attempt,
             tools: offered.chain([recall::CANONICAL.to_owned()]).collect(),
             messages,
+            offer: serde_json::to_string(&tools.to_record()).ok().and_then(|offer| sink.keep_offer(&offer)),
         });
         let meter = Mutex::new(Meter::start(&settings));
         Self {

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::{Message, Part, ToolCall};
+use crate::model::ModelError;
 use crate::outcome::{Failure, Outcome, StopReason, Usage};
 use crate::tools::SpilledFile;
 
@@ -15,10 +16,22 @@ pub enum AgentEvent {
         attempt: u32,
         tools: Vec<String>,
         messages: Vec<Message>,
+        /// Where the tools are kept as they were offered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offer: Option<String>,
+    },
+    /// An attempt goes on from where the one before was lost: what that did after this turn is void, and the turns up
+    /// to it stand.
+    Continued {
+        attempt: u32,
+        after_step: u32,
     },
     /// A model request is about to be sent.
     ModelCall {
         step: u32,
+        /// Fingerprint of all that is asked: messages and tools.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<String>,
     },
     /// A model request failed and is tried again.
     ModelRetry {
@@ -31,6 +44,11 @@ pub enum AgentEvent {
     ModelNotice {
         step: u32,
         text: String,
+    },
+    /// There is no reply, after all retries.
+    ModelFailed {
+        step: u32,
+        failure: ModelFailure,
     },
     ModelReply {
         step: u32,
@@ -155,6 +173,59 @@ pub enum NoticeLevel {
     Error,
 }
 
+/// How a request to the model failed for good, as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelFailure {
+    pub kind: ModelFailureKind,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_tokens: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelFailureKind {
+    Refused,
+    Request,
+    ContextOverflow,
+    ContentRefused,
+    Garbled,
+    Unavailable,
+    Cancelled,
+}
+
+impl From<&ModelError> for ModelFailure {
+    fn from(error: &ModelError) -> Self {
+        let (kind, window_tokens) = match error {
+            ModelError::Refused(_) => (ModelFailureKind::Refused, None),
+            ModelError::Request(_) => (ModelFailureKind::Request, None),
+            ModelError::ContextOverflow { window_tokens, .. } => {
+                (ModelFailureKind::ContextOverflow, *window_tokens)
+            }
+            ModelError::ContentRefused(_) => (ModelFailureKind::ContentRefused, None),
+            ModelError::Garbled(_) => (ModelFailureKind::Garbled, None),
+            ModelError::Unavailable(_) => (ModelFailureKind::Unavailable, None),
+            ModelError::Cancelled => (ModelFailureKind::Cancelled, None),
+        };
+        Self { kind, message: error.to_string(), window_tokens }
+    }
+}
+
+impl From<ModelFailure> for ModelError {
+    fn from(failure: ModelFailure) -> Self {
+        let ModelFailure { kind, message, window_tokens } = failure;
+        match kind {
+            ModelFailureKind::Refused => Self::Refused(message),
+            ModelFailureKind::Request => Self::Request(message),
+            ModelFailureKind::ContextOverflow => Self::ContextOverflow { message, window_tokens },
+            ModelFailureKind::ContentRefused => Self::ContentRefused(message),
+            ModelFailureKind::Garbled => Self::Garbled(message),
+            ModelFailureKind::Unavailable => Self::Unavailable(message),
+            ModelFailureKind::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
 /// Takes the events of one task in order. It must not block for long: the loop waits for it.
 pub trait EventSink: Send + Sync {
     fn emit(&self, event: AgentEvent);
@@ -166,6 +237,11 @@ pub trait EventSink: Send + Sync {
 
     /// Keeps a tool output whose event holds only a part, and names where it is kept. `None` when nothing is kept.
     fn keep(&self, _text: &str) -> Option<String> {
+        None
+    }
+
+    /// Keeps the list of tools that a task is offered, and names where. `None` when nothing is kept.
+    fn keep_offer(&self, _offer: &str) -> Option<String> {
         None
     }
 

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::message::{Message, ToolCall, ToolDefinition};
@@ -57,6 +58,30 @@ pub struct ModelRequest<'a> {
     pub messages: &'a [Message],
     /// Empty for the last call without tools.
     pub tools: &'a [ToolDefinition],
+}
+
+/// Of everything that a request asks, before a provider's habits are put on it: two requests with the same one are the
+/// same request.
+pub fn fingerprint(request: ModelRequest<'_>) -> String {
+    /// What is fed to the hash piece by piece: a conversation with pictures is long.
+    struct Hashed(Sha256);
+
+    impl std::io::Write for Hashed {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut hashed = std::io::BufWriter::with_capacity(16 * 1024, Hashed(Sha256::new()));
+    // Neither the types nor the writer can fail.
+    drop(serde_json::to_writer(&mut hashed, &(request.messages, request.tools)));
+    let digest = hashed.into_inner().map(|hashed| hashed.0.finalize()).unwrap_or_default();
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

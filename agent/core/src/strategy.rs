@@ -32,6 +32,11 @@ use crate::tools::{StartError, ToolHost};
 #[async_trait]
 pub trait Strategy: Send + Sync {
     async fn work(&self, work: Work<'_>) -> Outcome;
+
+    /// Whether it is one run of the loop and asks no other role: then a recording can lead it.
+    fn is_one_run(&self) -> bool {
+        false
+    }
 }
 
 /// A task and everything it is worked on with.
@@ -70,7 +75,7 @@ pub type SameAnswer = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 /// The outcome of a task that ended before its loop began, with its events.
 pub fn never_began(attempt: u32, sink: &dyn EventSink, failure: Failure) -> Outcome {
     let outcome = failed(failure.clone());
-    sink.emit(AgentEvent::Started { attempt, tools: Vec::new(), messages: Vec::new() });
+    sink.emit(AgentEvent::Started { attempt, tools: Vec::new(), messages: Vec::new(), offer: None });
     sink.emit(AgentEvent::Failed { failure });
     sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
     outcome

@@ -9,11 +9,18 @@ use gaia_sandbox::{
     AddressRange, EgressOptions, HostRule, Labels, Limits, Network, SandboxOptions, UpstreamProxies,
 };
 
+use tokio::sync::Semaphore;
+
 use super::MAX_TIMEOUT;
 use crate::serve::{ServeArgs, ServeError};
 
 /// Small enough to fetch, with bash, Python and the tools that a model reaches for first.
 const DEFAULT_IMAGE: &str = "python:3.11";
+
+/// Variables in which hosts say what belongs to a sample.
+pub(super) const FILES_VARIABLE: &str = "GAIA_FILES_DIR";
+/// See [`FILES_VARIABLE`].
+pub(super) const SAMPLE_VARIABLE: &str = "GAIA_SAMPLE_ID";
 
 /// MCP server that runs shell commands in a Docker container
 ///
@@ -67,7 +74,7 @@ pub struct BashArgs {
     pub runtime: Option<String>,
 
     /// Folder shown read-only at /shared_files
-    #[arg(long, value_name = "DIR", env = "GAIA_FILES_DIR", hide_env_values = true)]
+    #[arg(long, value_name = "DIR", env = FILES_VARIABLE, hide_env_values = true)]
     pub files_dir: Option<OsString>,
 
     /// Run that the container is labelled with
@@ -75,7 +82,7 @@ pub struct BashArgs {
     pub run_id: Option<String>,
 
     /// Sample that the container is labelled with
-    #[arg(long, value_name = "ID", env = "GAIA_SAMPLE_ID", hide_env_values = true)]
+    #[arg(long, value_name = "ID", env = SAMPLE_VARIABLE, hide_env_values = true)]
     pub sample_id: Option<String>,
 
     /// Containers at the same time, over HTTP
@@ -93,6 +100,10 @@ pub struct BashArgs {
     /// Seconds after which a call of a client that takes no progress is answered with a task id; 0 for never
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(..=MAX_TIMEOUT.as_secs()))]
     pub answer_within_sec: u64,
+
+    /// Start no container before a call: each call names the state that it works on
+    #[arg(long, hide = true, env = crate::many::VARIABLE, hide_env_values = true)]
+    pub many: bool,
 
     /// Start one container, run `true` in it, remove it, and end
     #[arg(long)]
@@ -227,7 +238,11 @@ impl BashArgs {
     }
 
     pub(super) fn max_containers(&self) -> usize {
-        if self.serve.http.is_some() { usize::from(self.max_containers) } else { 1 }
+        match self.serve.http {
+            Some(_) => usize::from(self.max_containers),
+            // The one client knows how many it works on.
+            None => Semaphore::MAX_PERMITS,
+        }
     }
 }
 

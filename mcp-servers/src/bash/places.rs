@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::slot::{Blueprint, Place, Slot, SlotError};
-use crate::toolset::{Caller, Removal};
+use crate::toolset::{Caller, Removal, Variables};
 
 /// Slots kept, most of them without a container, only to tell a late client that its sandbox is gone.
 const MAX_SLOTS: usize = 4096;
@@ -40,23 +40,24 @@ impl Places {
     }
 
     /// Starts the caller's container in the background.
-    pub(super) fn prepare(&self, caller: &Caller) {
-        self.slot(caller).prepare();
+    pub(super) fn prepare(&self, caller: &Caller, variables: &Variables) {
+        self.slot(caller, variables).prepare();
     }
 
     /// The caller's container, started if need be.
     pub(super) async fn enter(
         &self,
         caller: &Caller,
+        variables: &Variables,
         cancel: &CancellationToken,
     ) -> Result<Place, SlotError> {
         if *caller == Caller::Anonymous {
             return Err(SlotError::Unaddressed(format!("/sandbox/{:032x}/mcp", rand::random::<u128>())));
         }
-        self.slot(caller).enter(cancel).await
+        self.slot(caller, variables).enter(cancel).await
     }
 
-    fn slot(&self, caller: &Caller) -> Arc<Slot> {
+    fn slot(&self, caller: &Caller, variables: &Variables) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(caller) {
             return Arc::clone(slot);
@@ -71,8 +72,11 @@ impl Places {
                 slots.remove(&oldest);
             }
         }
-        let slot =
-            Arc::new(Slot::new(Arc::clone(&self.blueprint), Arc::clone(&self.permits), self.max_containers));
+        let blueprint = match variables.is_empty() {
+            true => Arc::clone(&self.blueprint),
+            false => Arc::new(self.blueprint.of_one(variables)),
+        };
+        let slot = Arc::new(Slot::new(blueprint, Arc::clone(&self.permits), self.max_containers));
         slots.insert(caller.clone(), Arc::clone(&slot));
         slot
     }

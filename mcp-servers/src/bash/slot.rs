@@ -9,23 +9,45 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::args::{FILES_VARIABLE, SAMPLE_VARIABLE};
 use super::jobs::Jobs;
+use crate::toolset::Variables;
 
 /// What every container of a server is made from.
 #[derive(Debug)]
 pub(super) struct Blueprint {
-    pub(super) engine: Engine,
-    pub(super) options: SandboxOptions,
+    engine: Engine,
+    options: SandboxOptions,
     /// Containers that run before a client asks for one.
     pub(super) pool: Option<Pool>,
+    /// Starts at the same time. More only make each other slower: the engine and the kernel do them one after another,
+    /// and the first to be asked for should be the first to be ready.
+    starts: Arc<Semaphore>,
 }
 
 impl Blueprint {
+    pub(super) fn new(engine: Engine, options: SandboxOptions, pool: Option<Pool>) -> Arc<Self> {
+        let starts = Arc::new(Semaphore::new(engine.processors()));
+        Arc::new(Self { engine, options, pool, starts })
+    }
+
+    /// For the container of one among many, with what a server of its own would have found in its environment.
+    pub(super) fn of_one(&self, variables: &Variables) -> Self {
+        let given = |name: &str| variables.get(name).filter(|value| !value.is_empty()).cloned();
+        let mut options = self.options.clone();
+        options.files_dir = given(FILES_VARIABLE).map(Into::into);
+        options.labels.sample = given(SAMPLE_VARIABLE);
+        // The containers of a pool are all alike.
+        Self { engine: self.engine.clone(), options, pool: None, starts: Arc::clone(&self.starts) }
+    }
+
     async fn start(&self) -> Result<Sandbox, SandboxError> {
-        match &self.pool {
-            Some(pool) => pool.check_out(None).await,
-            None => Sandbox::start(&self.engine, &self.options).await,
+        if let Some(pool) = &self.pool {
+            return pool.check_out(None).await;
         }
+        // Never closed.
+        let _permit = self.starts.acquire().await;
+        Sandbox::start(&self.engine, &self.options).await
     }
 }
 

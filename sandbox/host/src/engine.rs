@@ -49,6 +49,11 @@ impl Engine {
         &self.address
     }
 
+    /// Of the machine that the engine runs on.
+    pub fn processors(&self) -> usize {
+        (self.processors as usize).max(1)
+    }
+
     /// Whether folders of this machine can be mounted into its containers.
     pub(crate) fn is_local(&self) -> bool {
         self.address.starts_with("unix://")

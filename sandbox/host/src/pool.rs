@@ -55,7 +55,7 @@ impl Pool {
         let (ready_count, ready) = watch::channel(0);
         let has_own_files = options.files_dir.is_none();
         let keeper = Keeper {
-            concurrency: (engine.processors as usize).max(1),
+            concurrency: engine.processors(),
             engine,
             options,
             size,

@@ -9,11 +9,13 @@ use crate::args::{Rerun, ResumeArguments};
 use crate::comparable::{Difference, Today, differences};
 use crate::config::{self, Loaded, Override, Purpose, REDACTED, Sources};
 use crate::console::Console;
+use crate::continuing::Begin;
 use crate::dataset::{self, Dataset};
 use crate::environment::{CONFIG_VARIABLES, Environment};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
+use crate::sample::remove_staged_leftovers;
 use crate::sandbox_image::sandbox_images;
 use crate::session::{Output, conclude, work_on_run};
 use crate::signals::Interrupt;
@@ -24,11 +26,24 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let (run, record) = open_run(&arguments.stored.run, &arguments.stored.out)?;
     let lock = run.lock().map_err(CommandError::usage)?;
     check_tasks(&record, &arguments.rerun)?;
-    let loaded = load_stored(&record, &arguments, surroundings)?;
+    let mut flags = Vec::new();
+    if let Some(concurrency) = arguments.concurrency {
+        flags.push(Override {
+            flag: "--concurrency".to_owned(),
+            key: "run.concurrency".to_owned(),
+            value: concurrency.to_string(),
+        });
+    }
+    flags.extend(set_overrides(&arguments.set));
+    let loaded = load_stored(&record, record.config.clone(), flags, Purpose::Run, surroundings)?;
     console.hide(&loaded.secrets);
     let split = parse_split(&record.dataset.split)?;
     let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
     check_same_samples(&record, &dataset)?;
+    // A crash of the last session is the only thing that leaves any.
+    if let Err(error) = remove_staged_leftovers(&record.id) {
+        tracing::warn!("failed to remove staged files of an earlier session: {error}");
+    }
     let interrupt = Interrupt::listen(console.clone())?;
     console.say(super::run::checking(&loaded));
     let ready = tokio::select! {
@@ -55,8 +70,10 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
         withdraw(&run, &record, &arguments.rerun)?;
         (run, record, None)
     };
+    let begin = if arguments.continue_samples { Begin::WhereItStopped } else { Begin::Anew };
     let work = async {
-        let stopped = work_on_run(&run, &mut record, dataset, &loaded, ready, &interrupt, console).await?;
+        let stopped =
+            work_on_run(&run, &mut record, dataset, &loaded, ready, begin, &interrupt, console).await?;
         let output = Output::from_flag(arguments.json);
         conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
     };
@@ -67,21 +84,16 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
 }
 
 /// The config of the run as it was stored, with today's environment for the keys and the flags on top.
-fn load_stored(
+pub(super) fn load_stored(
     record: &RunRecord,
-    arguments: &ResumeArguments,
+    config: toml::Table,
+    flags: Vec<Override>,
+    purpose: Purpose,
     surroundings: &Surroundings,
 ) -> CommandResult<Loaded> {
     let mut overrides = stored_overrides(record);
-    if let Some(concurrency) = arguments.concurrency {
-        overrides.push(Override {
-            flag: "--concurrency".to_owned(),
-            key: "run.concurrency".to_owned(),
-            value: concurrency.to_string(),
-        });
-    }
-    overrides.extend(set_overrides(&arguments.set));
-    let mut config = toml::Value::Table(record.config.clone());
+    overrides.extend(flags);
+    let mut config = toml::Value::Table(config);
     pin_config_folder(&mut config, &record.config_base);
     check_secrets(&config, "", &overrides)?;
 
@@ -100,7 +112,7 @@ fn load_stored(
     let environment =
         load("", &[], &surroundings.environment, &record.config_base, Purpose::Tools)?.environment;
     let mut loaded =
-        load(&toml::to_string(&config)?, &overrides, &environment, &surroundings.working_dir, Purpose::Run)?;
+        load(&toml::to_string(&config)?, &overrides, &environment, &surroundings.working_dir, purpose)?;
     loaded.base.clone_from(&record.config_base);
     Ok(loaded)
 }

@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 use super::Surroundings;
 use crate::args::RunArguments;
 use crate::config::{Loaded, Override, Purpose, StrategyName};
+use crate::continuing::Begin;
 use crate::dataset::{self, Dataset, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
@@ -56,7 +57,8 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     ));
     let mut record = record;
     let work = async {
-        let stopped = work_on_run(&run, &mut record, dataset, &loaded, ready, &interrupt, console).await?;
+        let stopped =
+            work_on_run(&run, &mut record, dataset, &loaded, ready, Begin::Anew, &interrupt, console).await?;
         let output = Output::from_flag(arguments.json);
         conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
     };

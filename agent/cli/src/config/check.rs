@@ -4,11 +4,11 @@ use globset::Glob;
 
 use super::layers::Layers;
 use super::problem::{Place, Problem, did_you_mean};
-use super::settings::{AgentConfig, Config, ModelConfig};
+use super::settings::{AgentConfig, BudgetConfig, Config, ModelConfig};
 use super::strategy::{ExternalConfig, StrategyConfig, StrategyName};
 use super::{Purpose, ServerConfig, TransportConfig};
 use crate::agent::Agent;
-use crate::environment::{FILES_DIR, QUESTION, RUN_ID, SAMPLE_ID};
+use crate::environment::{FILES_DIR, MANY, QUESTION, RUN_ID, SAMPLE_ID};
 
 /// Finds everything at once, so that one edit can mend it.
 pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<Problem> {
@@ -226,7 +226,10 @@ impl Check<'_> {
     }
 
     fn budgets(&mut self, config: &Config) {
-        for (section, budget) in [("agent", config.agent.budget), ("run", config.run.budget)] {
+        for (section, budget) in [
+            ("agent", config.agent.budget),
+            ("run", BudgetConfig { tokens: config.run.budget.tokens, cost_usd: config.run.budget.cost_usd }),
+        ] {
             if budget.tokens == Some(0) {
                 self.value(&[section, "budget", "tokens"], "must be at least 1");
             }
@@ -308,7 +311,7 @@ impl Check<'_> {
             if variable.is_empty() || variable.contains(['=', '\0']) {
                 let message = format!("`{}` is not the name of a variable", variable.escape_debug());
                 self.key(&["mcp_servers", name, "env", variable], message);
-            } else if [RUN_ID, SAMPLE_ID, FILES_DIR, QUESTION].contains(&variable.as_str()) {
+            } else if [RUN_ID, SAMPLE_ID, FILES_DIR, QUESTION, MANY].contains(&variable.as_str()) {
                 let message =
                     format!("`{variable}` is set by gaia for every sample and cannot be configured");
                 self.key(&["mcp_servers", name, "env", variable], message);

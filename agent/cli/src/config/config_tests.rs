@@ -153,7 +153,7 @@ fn an_unknown_key_is_shown_where_it_stands() {
             "2 problems",
             "run.toml:6:1: unknown key `max_stpes` in `[agent]`, did you mean `max_steps`?\n  |\n6 | max_stpes = 3\n  | ^^^^^^^^^",
             "run.toml:8:1: unknown key `wibble` in `[run]`",
-            "hint: known keys: concurrency, epochs, ignore_errors, out, budget",
+            "hint: known keys: concurrency, epochs, ignore_errors, out, sandboxes, model_calls, budget",
         ],
     );
     check_contains(

@@ -387,8 +387,34 @@ pub struct RunConfig {
     pub ignore_errors: bool,
     /// Folder that holds all runs. Relative to the working folder by default; in a config file, to that file.
     pub out: PathBuf,
+    /// Sets of servers of samples at the same time, and so containers: of those that run, of those that are made ready
+    /// for the next samples, and of those that are taken down. The default is `concurrency` and two more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub sandboxes: Option<usize>,
+    /// Model requests at the same time, for endpoints that take fewer than there are samples. By default no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub model_calls: Option<usize>,
     /// Limits for the whole run.
-    pub budget: BudgetConfig,
+    pub budget: RunBudgetConfig,
+}
+
+/// Absent keys are no limit. Samples that run when one is reached end with an answer; no other starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub struct RunBudgetConfig {
+    /// Input and output tokens together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// US dollars; needs `[model.price]` or a `model.catalog`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Wall time of all sessions together, such as `"12h"`: no sample starts after it, and those that run are finished.
+    #[serde(skip_serializing_if = "Option::is_none", with = "values::optional_duration")]
+    #[schemars(with = "Option<String>")]
+    pub time: Option<Duration>,
 }
 
 impl Default for RunConfig {
@@ -398,7 +424,9 @@ impl Default for RunConfig {
             epochs: 1,
             ignore_errors: true,
             out: PathBuf::from("runs"),
-            budget: BudgetConfig::default(),
+            sandboxes: None,
+            model_calls: None,
+            budget: RunBudgetConfig::default(),
         }
     }
 }

@@ -39,6 +39,28 @@ pub(crate) mod duration {
     }
 }
 
+/// The same where it may be absent.
+pub(crate) mod optional_duration {
+    use super::*;
+    use serde::Serializer;
+
+    pub(crate) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => duration::serialize(value, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        duration::deserialize(deserializer).map(Some)
+    }
+}
+
 /// A number of seconds, whole or not.
 pub(crate) mod seconds {
     use super::*;

@@ -18,6 +18,8 @@ use crate::config::Secrets;
 pub struct EventLog {
     attempt: u32,
     artefacts: PathBuf,
+    /// Of the run: what its samples have in common.
+    common: PathBuf,
     secrets: Arc<Secrets>,
     state: Mutex<State>,
 }
@@ -42,13 +44,19 @@ struct Line<'a> {
 
 impl EventLog {
     /// Opens the log for a new attempt. A line that a crash tore is cut off.
-    pub(super) fn open(path: &Path, artefacts: PathBuf, secrets: Arc<Secrets>) -> io::Result<Self> {
+    pub(super) fn open(
+        path: &Path,
+        artefacts: PathBuf,
+        common: PathBuf,
+        secrets: Arc<Secrets>,
+    ) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         cut_torn_lines(&mut file)?;
         file.rewind()?;
         let attempt = 1 + count_attempts(&mut file)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self { attempt, artefacts, secrets, state: Mutex::new(State { file: Some(file), failure: None }) })
+        let state = Mutex::new(State { file: Some(file), failure: None });
+        Ok(Self { attempt, artefacts, common, secrets, state })
     }
 
     /// Attempts count from 1 over all sessions of the run.
@@ -111,6 +119,10 @@ impl EventSink for EventLog {
 
     fn keep(&self, text: &str) -> Option<String> {
         self.kept(store_artefact(&self.artefacts, "txt", self.secrets.redact(text).as_bytes()))
+    }
+
+    fn keep_offer(&self, offer: &str) -> Option<String> {
+        self.kept(store_artefact(&self.common, "json", self.secrets.redact(offer).as_bytes()))
     }
 
     fn keep_file(&self, file: &SpilledFile) -> Option<String> {
@@ -194,7 +206,8 @@ fn count_attempts(file: &mut File) -> io::Result<u32> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
-        if serde_json::from_slice::<Kind<'_>>(&line).is_ok_and(|line| line.kind == "started") {
+        let kind = serde_json::from_slice::<Kind<'_>>(&line);
+        if kind.is_ok_and(|line| matches!(line.kind.as_ref(), "started" | "continued")) {
             attempts += 1;
         }
         line.clear();
@@ -212,11 +225,12 @@ mod tests {
     use super::*;
 
     fn started(attempt: u32) -> AgentEvent {
-        AgentEvent::Started { attempt, tools: vec![], messages: vec![] }
+        AgentEvent::Started { attempt, tools: vec![], messages: vec![], offer: None }
     }
 
     fn open(path: &Path) -> EventLog {
-        EventLog::open(path, path.with_file_name("files"), Arc::default()).unwrap()
+        let folder = path.with_file_name("files");
+        EventLog::open(path, folder.clone(), folder, Arc::default()).unwrap()
     }
 
     fn lines(path: &Path) -> Vec<Value> {
@@ -231,7 +245,7 @@ mod tests {
             let log = open(&path);
             assert_eq!(log.attempt(), attempt);
             log.emit(started(attempt));
-            log.emit(AgentEvent::ModelCall { step: 1 });
+            log.emit(AgentEvent::ModelCall { step: 1, request: None });
             log.close().unwrap();
         }
         let lines = lines(&path);
@@ -293,6 +307,7 @@ mod tests {
         let log = EventLog {
             attempt: 1,
             artefacts: PathBuf::new(),
+            common: PathBuf::new(),
             secrets: Arc::default(),
             state: Mutex::new(State {
                 file: Some(OpenOptions::new().write(true).open("/dev/full").unwrap()),
@@ -309,12 +324,14 @@ mod tests {
         let path = folder.path().join("events.jsonl");
         let mut secrets = Secrets::default();
         secrets.insert("s3cret-key");
-        let log = EventLog::open(&path, folder.path().join("files"), Arc::new(secrets)).unwrap();
+        let files = folder.path().join("files");
+        let log = EventLog::open(&path, files.clone(), files.clone(), Arc::new(secrets)).unwrap();
         log.emit(AgentEvent::Prompted { step: 1, text: "key s3cret-key".into() });
         let kept = log.keep("key s3cret-key").unwrap();
         log.close().unwrap();
         assert!(!fs::read_to_string(&path).unwrap().contains("s3cret"));
-        assert!(!fs::read_to_string(folder.path().join("files").join(kept)).unwrap().contains("s3cret"));
+        let kept = super::super::artefact::read_artefact(&files, &kept).unwrap();
+        assert!(!String::from_utf8(kept).unwrap().contains("s3cret"));
     }
 
     #[test]

@@ -28,9 +28,9 @@ impl RunLock {
             }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())?;
+        // For people only: a full disk must not keep a run from being looked after.
+        file.set_len(0).and_then(|()| file.rewind()).ok();
+        writeln!(file, "{}", std::process::id()).ok();
         Ok(Self { _file: file })
     }
 }

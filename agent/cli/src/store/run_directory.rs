@@ -1,10 +1,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fs_err as fs;
+use gaia_agent::tools::RecordedTool;
 
-use super::atomic_file::sync_folder;
-use super::format::{RUN_FILE, SAMPLES_FOLDER};
+use super::artefact::read_artefact;
+use super::atomic_file::{remove_half_written, sync_folder};
+use super::format::{ARTEFACTS_FOLDER, LOCK_FILE, RUN_FILE, SAMPLES_FOLDER};
 use super::sample_directory::folder_name;
 use super::{
     PlannedSample, RUN_FORMAT_VERSION, RunLock, RunRecord, SampleDirectory, SampleKey, SampleResult,
@@ -29,6 +32,7 @@ impl RunDirectory {
     /// Makes the directory of a new run, locked. It appears under its name only when `run.json` is in it.
     pub fn create(runs: &Path, record: &RunRecord) -> Result<(Self, RunLock), StoreError> {
         fs::create_dir_all(runs)?;
+        remove_never_made(runs)?;
         let hidden = Self { path: runs.join(format!(".{}", record.id)) };
         fs::create_dir(&hidden.path)?;
         let lock = RunLock::acquire(&hidden.path)?;
@@ -46,7 +50,9 @@ impl RunDirectory {
 
     /// Fails at once when another process works on the run.
     pub fn lock(&self) -> Result<RunLock, StoreError> {
-        RunLock::acquire(&self.path)
+        let lock = RunLock::acquire(&self.path)?;
+        remove_half_written(&self.path)?;
+        Ok(lock)
     }
 
     pub fn path(&self) -> &Path {
@@ -73,9 +79,16 @@ impl RunDirectory {
     }
 
     pub fn sample(&self, key: &SampleKey) -> SampleDirectory {
-        SampleDirectory::new(
-            self.path.join(SAMPLES_FOLDER).join(folder_name(&key.task_id)).join(key.epoch.to_string()),
-        )
+        let folder = self.path.join(SAMPLES_FOLDER).join(folder_name(&key.task_id));
+        SampleDirectory::new(folder.join(key.epoch.to_string()), self.path.join(ARTEFACTS_FOLDER))
+    }
+
+    /// A list of tools as they were offered, by the name that the start of a sample has of it.
+    pub fn offer(&self, name: &str) -> Result<Vec<RecordedTool>, StoreError> {
+        let folder = self.path.join(ARTEFACTS_FOLDER);
+        let text = read_artefact(&folder, name)?;
+        serde_json::from_slice(&text)
+            .map_err(|error| StoreError::Damaged { path: folder.join(name), reason: error.to_string() })
     }
 
     /// Every requested sample in order, epoch by epoch, read one at a time.
@@ -90,6 +103,26 @@ impl RunDirectory {
             })
         })
     }
+}
+
+/// Long enough for any process to get from the hidden name of a run to its own.
+const MAKING_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Removes runs whose maker was killed before there was a `run.json` under their name.
+fn remove_never_made(runs: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(runs)? {
+        let entry = entry?;
+        let path = entry.path();
+        let is_old = || {
+            let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|made| made.elapsed());
+            matches!(age, Ok(Ok(age)) if age > MAKING_LIMIT)
+        };
+        if entry.file_name().to_string_lossy().starts_with('.') && path.join(LOCK_FILE).is_file() && is_old()
+        {
+            fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

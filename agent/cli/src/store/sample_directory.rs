@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fs_err as fs;
 
-use super::atomic_file::sync_folder;
+use super::artefact::read_artefact;
+use super::atomic_file::{remove_half_written, sync_folder};
 use super::event_log::EventLog;
 use super::format::{ARTEFACTS_FOLDER, EVENTS_FILE, RESULT_FILE};
 use super::{SampleResult, StoreError, write_atomically};
@@ -14,11 +15,13 @@ use crate::config::Secrets;
 #[derive(Debug, Clone)]
 pub struct SampleDirectory {
     path: PathBuf,
+    /// What the samples of the run have in common.
+    common: PathBuf,
 }
 
 impl SampleDirectory {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub(super) fn new(path: PathBuf, common: PathBuf) -> Self {
+        Self { path, common }
     }
 
     pub fn path(&self) -> &Path {
@@ -32,13 +35,31 @@ impl SampleDirectory {
 
     /// Opens the event log for one more attempt.
     pub fn start_attempt(&self, secrets: Arc<Secrets>) -> Result<EventLog, StoreError> {
+        self.create()?;
+        for folder in [self.path.clone(), self.path.join(ARTEFACTS_FOLDER)] {
+            remove_half_written(&folder)?;
+        }
+        let (artefacts, common) = (self.path.join(ARTEFACTS_FOLDER), self.common.clone());
+        Ok(EventLog::open(&self.events_path(), artefacts, common, secrets)?)
+    }
+
+    /// The content of a kept artefact, by the name that an event has of it.
+    pub fn artefact(&self, name: &str) -> Result<Vec<u8>, StoreError> {
+        Ok(read_artefact(&self.path.join(ARTEFACTS_FOLDER), name)?)
+    }
+
+    /// Makes the folder, and its place in the run last: a commit mark whose folder is lost would be none.
+    fn create(&self) -> io::Result<()> {
+        if self.path.is_dir() {
+            return Ok(());
+        }
         fs::create_dir_all(&self.path)?;
-        Ok(EventLog::open(&self.events_path(), self.path.join(ARTEFACTS_FOLDER), secrets)?)
+        self.path.ancestors().skip(1).take(2).try_for_each(sync_folder)
     }
 
     /// Commits the outcome. After this the sample is never run again.
     pub fn commit(&self, result: &SampleResult) -> Result<(), StoreError> {
-        fs::create_dir_all(&self.path)?;
+        self.create()?;
         let mut text = serde_json::to_vec_pretty(result).map_err(io::Error::from)?;
         text.push(b'\n');
         Ok(write_atomically(&self.path.join(RESULT_FILE), &text)?)
@@ -112,7 +133,7 @@ mod tests {
     #[test]
     fn a_sample_without_a_result_is_missing_and_a_committed_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let sample = SampleDirectory::new(folder.path().join("a/1"));
+        let sample = SampleDirectory::new(folder.path().join("a/1"), PathBuf::new());
         assert_eq!(sample.result().unwrap(), None);
         drop(sample.start_attempt(Arc::default()).unwrap());
         assert_eq!(sample.result().unwrap(), None, "events alone are no outcome");
@@ -126,7 +147,7 @@ mod tests {
     #[test]
     fn a_damaged_result_is_an_error_and_not_a_missing_one() {
         let folder = tempfile::tempdir().unwrap();
-        let sample = SampleDirectory::new(folder.path().to_owned());
+        let sample = SampleDirectory::new(folder.path().to_owned(), PathBuf::new());
         fs::write(folder.path().join(RESULT_FILE), "{").unwrap();
         let error = sample.result().unwrap_err();
         assert!(error.to_string().contains(RESULT_FILE), "{error}");

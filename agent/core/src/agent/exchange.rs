@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::event::{AgentEvent, EventSink};
 use crate::limits::Meter;
 use crate::message::{Message, Part, ToolCall, ToolDefinition};
-use crate::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver};
+use crate::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver, fingerprint};
 use crate::settings::Price;
 use crate::turn::millis;
 
@@ -29,14 +29,16 @@ impl Exchange<'_> {
         ids: &mut CallIds,
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
-        self.sink.emit(AgentEvent::ModelCall { step: self.step });
         let request = ModelRequest { messages: self.messages, tools: self.tools };
+        self.sink.emit(AgentEvent::ModelCall { step: self.step, request: Some(fingerprint(request)) });
         let retries = RetryEvents { step: self.step, sink: self.sink };
         let started = Instant::now();
         let result = self.model.reply(request, &retries, cancel).await;
         let took = started.elapsed();
         meter.model_time += took;
-        let mut reply = result?;
+        let mut reply = result.inspect_err(|error| {
+            self.sink.emit(AgentEvent::ModelFailed { step: self.step, failure: error.into() });
+        })?;
         ids.claim(&mut reply.tool_calls);
         let received = reply.content.as_ref().map_or(0, String::len);
         let cost_usd = meter.count_reply(reply.usage, self.price, || text_bytes(self.messages) + received);

@@ -22,4 +22,8 @@ impl Strategy for React {
         work.tools.close(tools).await;
         outcome
     }
+
+    fn is_one_run(&self) -> bool {
+        true
+    }
 }

@@ -91,7 +91,7 @@ pub(super) fn crashed(sink: &BranchSink<'_>, panic: &(dyn Any + Send)) -> Ended 
 }
 
 fn never_began(sink: &BranchSink<'_>, failure: Failure) -> Ended {
-    sink.emit(AgentEvent::Started { attempt: 0, tools: Vec::new(), messages: Vec::new() });
+    sink.emit(AgentEvent::Started { attempt: 0, tools: Vec::new(), messages: Vec::new(), offer: None });
     ended_by(sink, failure)
 }
 

@@ -39,6 +39,7 @@ impl Strategy for Verify {
             attempt: work.task.attempt,
             tools: Vec::new(),
             messages: first_messages(work.task, settings).await,
+            offer: None,
         });
         let mut meter = Meter::start(settings);
         let outcome = match work.open(Some(WORKER)).await {

@@ -47,6 +47,7 @@ impl Strategy for Vote {
             attempt: work.task.attempt,
             tools: Vec::new(),
             messages: first_messages(work.task, settings).await,
+            offer: None,
         });
         let mut meter = Meter::start(settings);
         let mut ballots: Vec<Ballot> = Vec::new();

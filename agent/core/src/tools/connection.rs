@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ReadResourceRequest,
-    ReadResourceRequestParams, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, GetMeta,
+    ReadResourceRequest, ReadResourceRequestParams, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
 use serde_json::{Map, Value};
@@ -17,10 +17,11 @@ use super::content::{Converted, convert, convert_resource};
 use super::explain::{causes, is_cut_stream, unauthorized};
 use super::handler::{Handler, ProgressWatch};
 use super::http::HttpError;
+use super::many::{self, State};
 use super::open::Way;
 use super::process::{Process, describe_exit};
 use super::spill::{SpilledFile, Spills};
-use super::{ProgressSink, ServerSpec};
+use super::{ProgressSink, Scope, ServerSpec};
 
 /// For the lists of resources, which are part of a start.
 const RESOURCES_PATIENCE: Duration = Duration::from_secs(5);
@@ -37,6 +38,9 @@ pub(super) const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// For the last lines of stderr after the end of the process.
 pub(super) const STDERR_PATIENCE: Duration = Duration::from_millis(500);
+
+/// For a server to make an end of one task's state: the removal of a container on an engine that is busy with others.
+const STATE_END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// For an HTTP session to be deleted.
 const HTTP_CLOSE_PATIENCE: Duration = Duration::from_secs(3);
@@ -148,16 +152,47 @@ impl Connection {
         !self.peer.is_transport_closed()
     }
 
+    /// Whether one process of it serves many tasks. With `scope = "run"` they are to share its state.
+    pub(super) fn serves_many(&self) -> bool {
+        self.spec.scope == Scope::Sample
+            && self.process.is_some()
+            && self.peer.peer_info().is_some_and(|info| many::is_announced(&info.capabilities))
+    }
+
+    pub(super) async fn begin(&self, state: &State) {
+        // The first call would begin it too: this only saves time. Nothing is told by the answer.
+        drop(self.peer.send_cancellable_request(state.begin(), PeerRequestOptions::no_options()).await);
+    }
+
+    /// Returns when nothing of the state is left, or the server is gone or takes too long.
+    pub(super) async fn end(&self, state: &State) {
+        match timeout(STATE_END_PATIENCE, self.peer.send_request(state.end())).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a server was not told of the end of a task"),
+            Err(_) => {
+                tracing::warn!(
+                    "MCP server `{}` did not end a task's state within {} s",
+                    self.spec.name,
+                    STATE_END_PATIENCE.as_secs()
+                );
+            }
+        }
+    }
+
     pub(super) async fn call(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
+        state: Option<&State>,
         cancel: &CancellationToken,
         progress: Option<ProgressSink>,
     ) -> Ended {
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(
+        let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(
             CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments),
         ));
+        if let Some(state) = state {
+            request.get_meta_mut().0.0.extend(state.meta());
+        }
         self.request(request, convert, cancel, progress).await
     }
 

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -9,27 +10,30 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::compile;
+use super::many::State;
 use super::names::{Origin, model_names};
 use super::{
-    CallFailure, CallOrder, Notice, NoticeSink, ProgressSink, Server, ServerSpec, ServerTool, StartError,
-    ToolAnnotations, ToolOutput,
+    CallFailure, CallOrder, Notice, NoticeSink, ProgressSink, Server, ServerSpec, ServerTool, StandIn,
+    StartError, ToolAnnotations, ToolOutput,
 };
 use crate::event::NoticeLevel;
 use crate::message::{Part, ToolDefinition};
 
 /// The MCP servers of one task, their tools under names a model can use, and calls that always come back.
-#[derive(Debug)]
 pub struct ToolHost {
-    servers: Vec<Held>,
-    offered: Vec<OfferedTool>,
-    hidden: Vec<HiddenTool>,
+    pub(super) servers: Vec<Held>,
+    pub(super) offered: Vec<OfferedTool>,
+    pub(super) hidden: Vec<HiddenTool>,
+    pub(super) stand_in: Option<Arc<dyn StandIn>>,
 }
 
 #[derive(Debug)]
-struct Held {
+pub(super) struct Held {
     server: Arc<Server>,
     ownership: Ownership,
     restarts: AtomicU32,
+    /// Of the task, in a shared server that keeps one for each.
+    state: Option<State>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +72,8 @@ pub struct HiddenTool {
 }
 
 impl ToolHost {
-    /// Starts the servers of `specs` side by side and adds the `shared` ones, which stay open when the host closes.
+    /// Starts the servers of `specs` side by side and adds the `shared` ones, which stay open when the host closes;
+    /// those of them that keep tasks apart are told of this one, with its `environment`.
     /// `answer_tool` is a canonical name; that tool keeps its bare name against every other.
     ///
     /// When a required server does not start, the others are closed again and its error comes back; one that is not
@@ -93,6 +98,11 @@ impl ToolHost {
             join_all(specs.iter().map(|spec| Server::start(spec, environment, notices.clone()))).await;
         let mut servers: Vec<Held> =
             shared.iter().map(|server| Held::new(server.clone(), Ownership::Shared)).collect();
+        for held in servers.iter_mut().filter(|held| held.server.serves_many()) {
+            let state = State::new(environment);
+            held.server.begin(&state).await;
+            held.state = Some(state);
+        }
         let mut hidden = Vec::new();
         let mut fatal = None;
         for (spec, started) in specs.iter().zip(started) {
@@ -160,7 +170,7 @@ impl ToolHost {
                 offered
             })
             .collect();
-        Self { servers, offered, hidden }
+        Self { servers, offered, hidden, stand_in: None }
     }
 
     pub fn offered(&self) -> &[OfferedTool] {
@@ -208,6 +218,16 @@ impl ToolHost {
         self.call_watched(tool, arguments, cancel, None).await
     }
 
+    /// As `call`, but goes past whoever stands in for the servers.
+    pub async fn call_server(
+        &self,
+        tool: &OfferedTool,
+        arguments: Map<String, Value>,
+        cancel: &CancellationToken,
+    ) -> ToolOutput {
+        self.call_watched_server(tool, arguments, cancel, None).await
+    }
+
     /// As `call`; what the server says of its progress goes to `progress` as well.
     pub async fn call_watched(
         &self,
@@ -216,8 +236,26 @@ impl ToolHost {
         cancel: &CancellationToken,
         progress: Option<ProgressSink>,
     ) -> ToolOutput {
+        if let Some(stand_in) = &self.stand_in
+            && let Some(output) = stand_in.answer(self, tool, &arguments, cancel).await
+        {
+            return output;
+        }
+        self.call_watched_server(tool, arguments, cancel, progress).await
+    }
+
+    async fn call_watched_server(
+        &self,
+        tool: &OfferedTool,
+        arguments: Map<String, Value>,
+        cancel: &CancellationToken,
+        progress: Option<ProgressSink>,
+    ) -> ToolOutput {
         match self.servers.iter().find(|held| held.server.name() == tool.server) {
-            Some(held) => held.server.call(&tool.tool, arguments, cancel, progress, &held.restarts).await,
+            Some(held) => {
+                let state = held.state.as_ref();
+                held.server.call(&tool.tool, arguments, state, cancel, progress, &held.restarts).await
+            }
             None => ToolOutput {
                 content: vec![Part::Text { text: format!("There is no server `{}`.", tool.server) }],
                 structured: None,
@@ -229,17 +267,42 @@ impl ToolHost {
         }
     }
 
-    /// Ends the host's own servers side by side, within five seconds; shared ones stay. Calls that are still made are
-    /// errors.
+    /// Ends the host's own servers side by side, within five seconds; shared ones stay, and end what they kept for this
+    /// task. Calls that are still made are errors.
     pub async fn close(&self) {
-        let own = self.servers.iter().filter(|held| held.ownership == Ownership::Own);
-        join_all(own.map(|held| held.server.close())).await;
+        join_all(self.servers.iter().map(Held::close)).await;
+    }
+
+    /// Ends the host, and hands on those of its own servers that serve many tasks, for others to share.
+    pub async fn into_servers_of_many(self) -> Vec<Arc<Server>> {
+        let is_kept = |held: &Held| held.ownership == Ownership::Own && held.server.serves_many();
+        let (kept, ended): (Vec<Held>, Vec<Held>) = self.servers.into_iter().partition(is_kept);
+        join_all(ended.iter().map(Held::close)).await;
+        kept.into_iter().map(|held| held.server).collect()
+    }
+}
+
+impl fmt::Debug for ToolHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ToolHost")
+            .field("servers", &self.servers)
+            .field("offered", &self.offered)
+            .finish_non_exhaustive()
     }
 }
 
 impl Held {
     fn new(server: Arc<Server>, ownership: Ownership) -> Self {
-        Self { server, ownership, restarts: AtomicU32::new(0) }
+        Self { server, ownership, restarts: AtomicU32::new(0), state: None }
+    }
+
+    async fn close(&self) {
+        match (self.ownership, &self.state) {
+            (Ownership::Own, _) => self.server.close().await,
+            (Ownership::Shared, Some(state)) => self.server.end(state).await,
+            (Ownership::Shared, None) => {}
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Connection, Ended};
 use super::filter::Filter;
 use super::listing::Unusable;
+use super::many::State;
 use super::open::{OpenError, open};
 use super::report::Reporter;
 use super::resources::{READ_RESOURCE, read_resource_tool, uri};
@@ -159,6 +160,20 @@ impl Server {
         &self.tools
     }
 
+    /// Whether one process of it serves many tasks, each with a state of its own: such a server is shared without being
+    /// `scope = "run"`.
+    pub fn serves_many(&self) -> bool {
+        self.connection().serves_many()
+    }
+
+    pub(super) async fn begin(&self, state: &State) {
+        self.connection().begin(state).await;
+    }
+
+    pub(super) async fn end(&self, state: &State) {
+        self.connection().end(state).await;
+    }
+
     pub fn info(&self) -> Option<ServerInfo> {
         let (protocol_version, server) = self.connection().about()?;
         let (name, version) = server.unzip();
@@ -187,6 +202,7 @@ impl Server {
         &self,
         tool: &str,
         arguments: Map<String, Value>,
+        state: Option<&State>,
         cancel: &CancellationToken,
         progress: Option<ProgressSink>,
         restarts: &AtomicU32,
@@ -197,7 +213,7 @@ impl Server {
         let (ended, reached) = if connection.is_alive() {
             let ended = match self.reads_resources && tool == READ_RESOURCE {
                 true => connection.read_resource(uri(&arguments), cancel).await,
-                false => connection.call(tool, arguments, cancel, progress).await,
+                false => connection.call(tool, arguments, state, cancel, progress).await,
             };
             (ended, Reached::Perhaps)
         } else {
