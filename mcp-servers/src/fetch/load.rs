@@ -21,8 +21,9 @@ use crate::web::robots::RobotsRule;
 const RECENT_FOR: Duration = Duration::from_secs(300);
 /// Texts kept for that …
 const MAX_RECENT: usize = 8;
-/// … and what they may hold together, pictures included; the last one is kept whatever its size.
-const MAX_RECENT_BYTES: usize = 32 * 1024 * 1024;
+/// … and what they may hold together, pictures included; the last one is kept whatever its size. A model pages through
+/// one long page at a time, and a page of two megabytes takes about four here with its links.
+const MAX_RECENT_BYTES: usize = 4 * 1024 * 1024;
 /// The notice of the reference server for a page without content.
 const EMPTY: &str = "<error>Page failed to be simplified from HTML</error>";
 

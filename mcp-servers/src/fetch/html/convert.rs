@@ -45,6 +45,8 @@ pub(super) fn markdown(dom: &Dom, selection: &Selection, base: &Url) -> Converte
         }
     });
     let text = writer.buffers.drain(..).map(Buffer::finish).collect::<Vec<_>>().join("\n\n");
+    // What is kept for a while has no room to grow.
+    writer.links.shrink_to_fit();
     Converted { text, links: writer.links }
 }
 
