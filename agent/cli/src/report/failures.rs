@@ -29,7 +29,7 @@ const MAX_EXAMPLES: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct FailureCount {
     /// By rank, so that the list reads from what is easiest to mend to what is hardest.
-    classes: BTreeMap<(u8, String), (u64, Vec<String>)>,
+    classes: BTreeMap<(u8, String), Class>,
 }
 
 impl FailureCount {
@@ -37,10 +37,14 @@ impl FailureCount {
     pub(crate) fn add(&mut self, entry: &SampleEntry, observed: &Observed) {
         let Some((rank, name)) = classify(entry, observed) else { return };
         let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
-        let (count, examples) = self.classes.entry((rank, name)).or_default();
-        *count += 1;
-        if examples.len() < MAX_EXAMPLES {
-            examples.push(match key.epoch {
+        let class = self.classes.entry((rank, name.clone())).or_insert_with(|| Class {
+            name,
+            samples: 0,
+            examples: Vec::new(),
+        });
+        class.samples += 1;
+        if class.examples.len() < MAX_EXAMPLES {
+            class.examples.push(match key.epoch {
                 1 => key.task_id,
                 epoch => format!("{} (epoch {epoch})", key.task_id),
             });
@@ -48,14 +52,10 @@ impl FailureCount {
     }
 
     pub(crate) fn failures(self) -> Failures {
-        let mut classes: Vec<((u8, String), (u64, Vec<String>))> = self.classes.into_iter().collect();
+        let mut classes: Vec<((u8, String), Class)> = self.classes.into_iter().collect();
         // Within a rank the most frequent first.
-        classes.sort_by(|((first, _), (fewer, _)), ((second, _), (more, _))| {
-            first.cmp(second).then_with(|| more.cmp(fewer))
-        });
-        let classes =
-            classes.into_iter().map(|((_, name), (samples, examples))| Class { name, samples, examples });
-        Failures { classes: classes.collect() }
+        classes.sort_by_key(|((rank, _), class)| (*rank, std::cmp::Reverse(class.samples)));
+        Failures { classes: classes.into_iter().map(|(_, class)| class).collect() }
     }
 }
 
