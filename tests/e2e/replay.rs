@@ -86,7 +86,7 @@ async fn a_run_of_24_samples_is_replayed_without_network_or_engine_to_the_last_b
     // The result of a call.
     let other = task_with(&run, "ANSWER: ");
     // The scorer, or what it was told: a verdict that the answer does not deserve.
-    let result = run.join("samples").join(&task_with(&run, "finished")).join("1/result.json");
+    let result = run.join("samples").join(task_with(&run, "finished")).join("1/result.json");
     let ended = cut_off(&desk, &["replay", "last", "--task", &task, "--json"]).await;
     assert_eq!(
         (ended.code, differences(&ended)[0].1.as_str()),

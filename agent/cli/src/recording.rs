@@ -60,7 +60,7 @@ impl Recording {
                 Err(_) if torn => break,
                 Err(error) => {
                     let reason = format!("line {number}: {error}");
-                    return Err(StoreError::Damaged { path: path.clone(), reason });
+                    return Err(StoreError::Damaged { path, reason });
                 }
             }
             line.clear();

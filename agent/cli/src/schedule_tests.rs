@@ -135,7 +135,7 @@ async fn draining_finishes_what_runs_and_starts_nothing_new() {
     let done: Vec<usize> = numbers.done().into_iter().map(|(item, _)| item).collect();
     assert!(done.contains(&3) && done.len() <= 6, "{done:?}");
     assert_eq!(done, (0..done.len()).collect::<Vec<_>>(), "what started was waited for");
-    let mut met = done.clone();
+    let mut met = done;
     met.extend(numbers.given_up.lock().unwrap().iter());
     assert_eq!(met, (0..met.len()).collect::<Vec<_>>(), "what was ready and not started was given up");
 }

@@ -48,14 +48,19 @@ impl Output {
     }
 }
 
+/// What a session works on, with what, and from where.
+pub struct Work {
+    pub dataset: Dataset,
+    pub ready: Ready,
+    pub begin: Begin,
+}
+
 /// Runs what is missing and concludes. The caller holds the lock of the run.
 pub async fn work_on_run(
     run: &RunDirectory,
     record: &mut RunRecord,
-    dataset: Dataset,
+    Work { dataset, ready, begin }: Work,
     loaded: &Loaded,
-    ready: Ready,
-    begin: Begin,
     interrupt: &Interrupt,
     console: &Console,
 ) -> CommandResult<Stopped> {

@@ -17,7 +17,7 @@ use crate::preflight::Ready;
 use crate::prompt::fingerprint;
 use crate::sample::remove_staged_leftovers;
 use crate::sandbox_image::sandbox_images;
-use crate::session::{Output, conclude, work_on_run};
+use crate::session::{Output, Work, conclude, work_on_run};
 use crate::signals::Interrupt;
 use crate::store::{RunDirectory, RunLock, RunRecord, SampleKey, new_run_id};
 
@@ -72,8 +72,8 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     };
     let begin = if arguments.continue_samples { Begin::WhereItStopped } else { Begin::Anew };
     let work = async {
-        let stopped =
-            work_on_run(&run, &mut record, dataset, &loaded, ready, begin, &interrupt, console).await?;
+        let work = Work { dataset, ready, begin };
+        let stopped = work_on_run(&run, &mut record, work, &loaded, &interrupt, console).await?;
         let output = Output::from_flag(arguments.json);
         conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
     };

@@ -10,7 +10,7 @@ use crate::dataset::{self, Dataset, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
-use crate::session::{Output, conclude, work_on_run};
+use crate::session::{Output, Work, conclude, work_on_run};
 use crate::signals::Interrupt;
 use crate::store::{
     DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunDirectory, RunRecord, new_run_id,
@@ -57,8 +57,8 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     ));
     let mut record = record;
     let work = async {
-        let stopped =
-            work_on_run(&run, &mut record, dataset, &loaded, ready, Begin::Anew, &interrupt, console).await?;
+        let work = Work { dataset, ready, begin: Begin::Anew };
+        let stopped = work_on_run(&run, &mut record, work, &loaded, &interrupt, console).await?;
         let output = Output::from_flag(arguments.json);
         conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
     };

@@ -21,9 +21,9 @@ impl Thoughts {
             self.add_detail(detail);
         }
         // The same thought under several names is one thought: OpenRouter sends up to three.
-        let named = ["reasoning_content", "reasoning"].iter().filter_map(|name| piece[*name].as_str());
+        let mut named = ["reasoning_content", "reasoning"].iter().filter_map(|name| piece[*name].as_str());
         let told = details.into_iter().flatten().filter_map(|detail| detail["text"].as_str());
-        match named.filter(|text| !text.is_empty()).next() {
+        match named.find(|text| !text.is_empty()) {
             Some(text) => self.text.push_str(text),
             None => self.text.extend(told),
         }

@@ -1,4 +1,4 @@
-use gaia_agent::message::{Image, Part};
+use gaia_agent::message::{Image, Part, Sound};
 use gaia_agent::tools::{CallFailure, validate};
 use serde_json::json;
 
@@ -82,7 +82,7 @@ async fn every_kind_of_content() {
         [
             text_part("words"),
             picture(),
-            text_part("[audio, audio/wav, 4 bytes: not shown]"),
+            Part::Sound(Sound { media_type: "audio/wav".to_owned(), data: "UklGRg==".to_owned() }),
             text_part("embedded words"),
             text_part("[resource res://b, application/zip, 3 bytes: not shown]"),
             picture(),
