@@ -1,5 +1,6 @@
 //! The fetch server: pages and documents of the web as text, a drop-in for mcp-server-fetch.
 
+pub mod allocator;
 mod archived;
 mod args;
 pub mod charset;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use gaia_mcp_servers::fetch::{self, FetchArgs, worker};
+use gaia_mcp_servers::fetch::{self, FetchArgs, allocator, worker};
 use gaia_mcp_servers::serve;
 
 fn main() -> ExitCode {
@@ -10,5 +10,6 @@ fn main() -> ExitCode {
     if let Some(code) = worker::run_if_asked(std::env::args()) {
         return code;
     }
+    allocator::set_up();
     serve::main(|args: &FetchArgs| &args.serve, fetch::start)
 }
