@@ -12,7 +12,7 @@ use gaia_agent::tools::{OfferedTool, StandIn, ToolHost, ToolOutput};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::recording::{RecordedReply, Recording, step};
+use crate::recording::{RecordedReply, Recording, is_of_the_loop, step};
 use crate::replay::RecordedTools;
 use crate::store::StoreError;
 
@@ -85,17 +85,6 @@ impl Continuing {
         self.diverged.store(true, Ordering::SeqCst);
         self.give_up.cancel();
     }
-}
-
-/// The loop tells these in the same order each time; the others tell of circumstances.
-fn is_of_the_loop(event: &AgentEvent) -> bool {
-    !matches!(
-        event,
-        AgentEvent::ModelRetry { .. }
-            | AgentEvent::ModelNotice { .. }
-            | AgentEvent::ServerNotice { .. }
-            | AgentEvent::Continued { .. }
-    )
 }
 
 /// The last turn all of whose calls have a result.

@@ -2,7 +2,6 @@
 
 mod board;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,6 @@ const USUAL_SCREEN: (usize, usize) = (80, 24);
 #[derive(Debug)]
 pub struct Progress {
     console: Console,
-    total: usize,
     shared: Arc<Shared>,
     bar: ProgressBar,
 }
@@ -35,8 +33,6 @@ pub struct Progress {
 #[derive(Debug)]
 struct Shared {
     board: Mutex<Board>,
-    /// Samples that ended, of earlier sessions too.
-    done: AtomicUsize,
     ended: Mutex<bool>,
     wake: Condvar,
 }
@@ -49,11 +45,10 @@ pub struct SampleProgress {
 }
 
 impl Progress {
-    /// `done` of `total` samples ended in earlier sessions.
-    pub fn new(console: Console, done: usize, total: usize) -> Self {
+    /// Of no samples yet: [`plan`](Self::plan) names them.
+    pub fn new(console: Console) -> Self {
         let shared = Arc::new(Shared {
             board: Mutex::new(Board::new(Instant::now())),
-            done: AtomicUsize::new(done),
             ended: Mutex::new(false),
             wake: Condvar::new(),
         });
@@ -77,7 +72,7 @@ impl Progress {
                 tracing::warn!(%error, "no live display: its thread could not be started");
             }
         }
-        Self { console, total, shared, bar }
+        Self { console, shared, bar }
     }
 
     /// One sample that was asked for, and how it ended if it did so in an earlier session.
@@ -91,12 +86,16 @@ impl Progress {
     }
 
     pub fn finish(&self, result: &SampleResult) {
-        locked(&self.shared.board).finish(result);
-        let done = self.shared.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let (done, total) = {
+            let mut board = locked(&self.shared.board);
+            board.finish(result);
+            let all = board.all();
+            (all.done, all.total)
+        };
         match self.console.display() {
-            Display::Lines => self.console.say(&line(done, self.total, result)),
+            Display::Lines => self.console.say(&line(done, total, result)),
             Display::Live if result.status == Status::Error => {
-                self.console.say(&line(done, self.total, result));
+                self.console.say(&line(done, total, result));
             }
             Display::Live | Display::Silent => {}
         }

@@ -207,6 +207,17 @@ impl Recording {
     }
 }
 
+/// Whether an event is the loop's, which tells these in the same order each time; the others tell of circumstances.
+pub fn is_of_the_loop(event: &AgentEvent) -> bool {
+    !matches!(
+        event,
+        AgentEvent::ModelRetry { .. }
+            | AgentEvent::ModelNotice { .. }
+            | AgentEvent::ServerNotice { .. }
+            | AgentEvent::Continued { .. }
+    )
+}
+
 /// The step that an event belongs to; the first and the last belong to none.
 pub fn step(event: &AgentEvent) -> Option<u32> {
     match event {

@@ -89,7 +89,7 @@ pub(crate) fn context(
         closing: TaskTracker::new(),
         begin: Begin::Anew,
         secrets: Arc::default(),
-        progress: Arc::new(Progress::new(Console::new(Chatter::Quiet), 0, tasks.len())),
+        progress: Arc::new(Progress::new(Console::new(Chatter::Quiet))),
     };
     (context, lock)
 }

@@ -91,14 +91,9 @@ pub async fn work_on_run(
         return Err(cannot_write(error, run));
     }
 
-    let (pending, spent) = missing(run, record, dataset)?;
-    let requested = record.dataset.samples.len() * record.epochs as usize;
     let shown_on = if is_human { console.without_bars() } else { console.clone() };
-    let progress = Arc::new(Progress::new(shown_on, requested - pending.len(), requested));
-    for entry in run.entries(record) {
-        let entry = entry?;
-        progress.plan(entry.planned.level, entry.result.as_ref());
-    }
+    let progress = Arc::new(Progress::new(shown_on));
+    let (pending, spent) = missing(run, record, dataset, &progress)?;
     let mut ready = ready;
     if let Some(calls) = loaded.config.run.model_calls {
         let permits = Arc::new(Semaphore::new(calls));
@@ -150,14 +145,20 @@ fn cannot_write(error: StoreError, run: &RunDirectory) -> CommandError {
         .with_hint(format!("make room on the disk, then `gaia resume {}` goes on", run.path().display()))
 }
 
-/// Samples without an outcome in order, and what those with one have used.
-fn missing(run: &RunDirectory, record: &RunRecord, dataset: Dataset) -> CommandResult<(Vec<Pending>, Spent)> {
+/// Samples without an outcome in order, and what those with one have used. All of them are shown.
+fn missing(
+    run: &RunDirectory,
+    record: &RunRecord,
+    dataset: Dataset,
+    progress: &Progress,
+) -> CommandResult<(Vec<Pending>, Spent)> {
     let samples: HashMap<String, _> =
         dataset.samples.into_iter().map(|sample| (sample.task_id.clone(), Arc::new(sample))).collect();
     let mut pending = Vec::new();
     let mut spent = Spent { time: time_of_sessions(record), ..Spent::default() };
     for entry in run.entries(record) {
         let entry = entry?;
+        progress.plan(entry.planned.level, entry.result.as_ref());
         match entry.result {
             Some(result) => {
                 spent.usage += result.usage;

@@ -34,6 +34,7 @@ mod stand_in;
 mod stdio;
 
 pub use arguments::validate;
+pub use command::INHERITED_VARIABLES;
 pub use host::{HiddenTool, OfferedTool, ToolHost};
 pub use notice::{Notice, NoticeSink};
 pub use output::{CallFailure, ToolOutput};

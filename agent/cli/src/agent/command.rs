@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gaia_agent::desk::{AgentEnd, Desk};
+use gaia_agent::tools::INHERITED_VARIABLES;
 use gaia_agent::{AgentEvent, EventSink, Outcome, Task};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
@@ -31,22 +32,6 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Of stderr, in the text of a failure.
 const SHOWN_STDERR_BYTES: usize = 1_000;
-
-/// What a program inherits, as MCP servers do. Everything else, keys above all, stays with us.
-const INHERITED: [&str; 12] = [
-    "HOME",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "USER",
-    "LANG",
-    "LC_ALL",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-];
 
 /// The same program for each sample.
 #[derive(Debug, Clone)]
@@ -145,7 +130,7 @@ impl CommandAgent {
             ("{mcp_url}", door.url.clone()),
             ("{mcp_config}", door.config.to_string_lossy().into_owned()),
         ];
-        let inherited = INHERITED.into_iter().chain(self.env_vars.iter().map(String::as_str));
+        let inherited = INHERITED_VARIABLES.into_iter().chain(self.env_vars.iter().map(String::as_str));
         let inherited = inherited.filter_map(|name| Some((name, self.environment.get(name)?)));
         // A relative path is one of the folder that gaia runs in, not of the agent's own.
         let program = match self.program() {

@@ -34,9 +34,9 @@ pub(super) struct Board {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    done: usize,
-    total: usize,
+pub(super) struct Tally {
+    pub(super) done: usize,
+    pub(super) total: usize,
     correct: usize,
     no_answer: usize,
     errors: usize,
@@ -114,7 +114,7 @@ impl Board {
         self.levels.entry(result.level).or_default().count(result);
     }
 
-    fn all(&self) -> Tally {
+    pub(super) fn all(&self) -> Tally {
         self.levels.values().fold(Tally::default(), |all, level| Tally {
             done: all.done + level.done,
             total: all.total + level.total,

@@ -8,7 +8,7 @@ use gaia_agent::{AgentEvent, EventSink, StopReason};
 use serde_json::Value;
 
 use super::Difference;
-use crate::recording::{Recording, step};
+use crate::recording::{Recording, is_of_the_loop, step};
 use crate::store::{StoreError, artefact_name, picture_name};
 
 /// Characters of a value that a difference shows.
@@ -30,7 +30,7 @@ struct State {
 
 impl Comparing {
     pub(super) fn new(recording: &Recording) -> Result<Self, StoreError> {
-        let recorded = recording.events.iter().filter(|event| counts(event)).cloned().collect();
+        let recorded = recording.events.iter().filter(|event| is_of_the_loop(event)).cloned().collect();
         Ok(Self { state: Mutex::new(State { recorded, next: 0, difference: None }) })
     }
 
@@ -54,7 +54,7 @@ impl Comparing {
 impl EventSink for Comparing {
     fn emit(&self, event: AgentEvent) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.difference.is_some() || !counts(&event) {
+        if state.difference.is_some() || !is_of_the_loop(&event) {
             return;
         }
         let recorded = state.recorded.get(state.next);
@@ -89,17 +89,6 @@ impl EventSink for Comparing {
     fn keep(&self, text: &str) -> Option<String> {
         Some(artefact_name("txt", text.as_bytes()))
     }
-}
-
-/// Whether an event belongs to the trajectory; the others tell of the circumstances.
-fn counts(event: &AgentEvent) -> bool {
-    !matches!(
-        event,
-        AgentEvent::ModelRetry { .. }
-            | AgentEvent::ModelNotice { .. }
-            | AgentEvent::ServerNotice { .. }
-            | AgentEvent::Continued { .. }
-    )
 }
 
 fn difference(recorded: &AgentEvent, now: &AgentEvent) -> Option<Difference> {

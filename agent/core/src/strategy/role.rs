@@ -17,6 +17,7 @@ use crate::limits::{Left, Meter, Spent};
 use crate::message::{Message, Part};
 use crate::model::ModelError;
 use crate::outcome::{Failure, FailureKind, Outcome};
+use crate::question::first_messages;
 use crate::task::Task;
 use crate::tools::{ToolHost, bound};
 
@@ -32,6 +33,25 @@ pub(super) struct Ended {
 const TRANSCRIPT_BYTES: usize = 12 * 1024;
 
 impl Work<'_> {
+    /// The first event of a task that several roles work on.
+    pub(super) async fn begin(&self) {
+        self.sink.emit(AgentEvent::Started {
+            attempt: self.task.attempt,
+            tools: Vec::new(),
+            messages: first_messages(self.task, &self.worker.settings).await,
+            offer: None,
+        });
+    }
+
+    /// The last events of it.
+    pub(super) fn conclude(&self, outcome: Outcome) -> Outcome {
+        if let Some(failure) = &outcome.error {
+            self.sink.emit(AgentEvent::Failed { failure: failure.clone() });
+        }
+        self.sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
+        outcome
+    }
+
     /// Tools for a run, or why there are none.
     pub(super) async fn open(&self, branch: Option<&str>) -> Result<Arc<ToolHost>, Failure> {
         tokio::select! {

@@ -14,7 +14,6 @@ use crate::duty::Duty;
 use crate::event::{AgentEvent, Candidate};
 use crate::limits::Meter;
 use crate::outcome::{Outcome, Status};
-use crate::question::first_messages;
 use crate::tools::ToolHost;
 
 /// A worker answers; a verifier who sees the question, the answer and the work checks it with fresh tools. When it comes
@@ -34,14 +33,8 @@ const VERIFIER_SHARE: f64 = 0.5;
 #[async_trait]
 impl Strategy for Verify {
     async fn work(&self, work: Work<'_>) -> Outcome {
-        let settings = &work.worker.settings;
-        work.sink.emit(AgentEvent::Started {
-            attempt: work.task.attempt,
-            tools: Vec::new(),
-            messages: first_messages(work.task, settings).await,
-            offer: None,
-        });
-        let mut meter = Meter::start(settings);
+        work.begin().await;
+        let mut meter = Meter::start(&work.worker.settings);
         let outcome = match work.open(Some(WORKER)).await {
             Ok(tools) => {
                 let outcome = self.answer(&work, &tools, &mut meter).await;
@@ -54,11 +47,7 @@ impl Strategy for Verify {
             true => totals(&meter, failed(cancelled())),
             false => totals(&meter, outcome),
         };
-        if let Some(failure) = &outcome.error {
-            work.sink.emit(AgentEvent::Failed { failure: failure.clone() });
-        }
-        work.sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
-        outcome
+        work.conclude(outcome)
     }
 }
 

@@ -42,14 +42,8 @@ impl Ballot {
 #[async_trait]
 impl Strategy for Vote {
     async fn work(&self, work: Work<'_>) -> Outcome {
-        let settings = &work.worker.settings;
-        work.sink.emit(AgentEvent::Started {
-            attempt: work.task.attempt,
-            tools: Vec::new(),
-            messages: first_messages(work.task, settings).await,
-            offer: None,
-        });
-        let mut meter = Meter::start(settings);
+        work.begin().await;
+        let mut meter = Meter::start(&work.worker.settings);
         let mut ballots: Vec<Ballot> = Vec::new();
         for number in 1..=self.runs {
             let share = meter.left().share(1.0 / f64::from(self.runs - number + 1));
@@ -63,19 +57,12 @@ impl Strategy for Vote {
             let hopeless =
                 ended.outcome.error.as_ref().is_some_and(|error| error.kind == FailureKind::ModelRefused);
             ballots.push(Ballot { branch, ended });
-            if work.cancel.is_cancelled() {
-                break;
-            }
-            if hopeless {
+            if work.cancel.is_cancelled() || hopeless {
                 break;
             }
         }
         let outcome = self.count(&work, ballots, &mut meter).await;
-        if let Some(failure) = &outcome.error {
-            work.sink.emit(AgentEvent::Failed { failure: failure.clone() });
-        }
-        work.sink.emit(AgentEvent::Finished { outcome: outcome.clone() });
-        outcome
+        work.conclude(outcome)
     }
 }
 

@@ -7,7 +7,7 @@ use super::TransportSpec;
 
 /// What a child inherits. Codex and the SDK clients pass the same names; the two last ones keep TLS and temporary
 /// files working. Everything else, keys of model providers above all, stays with us.
-const INHERITED: [&str; 12] = [
+pub const INHERITED_VARIABLES: [&str; 12] = [
     "HOME",
     "LOGNAME",
     "PATH",
@@ -57,8 +57,9 @@ pub(super) fn environment(
     transport_env: &BTreeMap<String, String>,
     ours: &BTreeMap<String, String>,
 ) -> BTreeMap<OsString, OsString> {
-    let inherited =
-        INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (OsString::from(name), value)));
+    let inherited = INHERITED_VARIABLES
+        .iter()
+        .filter_map(|name| std::env::var_os(name).map(|value| (OsString::from(name), value)));
     let listed =
         transport_env.iter().chain(ours).map(|(name, value)| (OsString::from(name), OsString::from(value)));
     inherited.chain(listed).collect()
