@@ -13,6 +13,7 @@ mod llama;
 mod login;
 mod loop_limits;
 mod loop_rules;
+mod pages;
 mod plugged;
 #[path = "../../sandbox/host/tests/all/private_engine.rs"]
 mod private_engine;
@@ -22,6 +23,7 @@ mod replay;
 mod rules;
 mod runs;
 mod secrets;
+mod staged;
 mod strategies;
 mod support;
 mod third_party;

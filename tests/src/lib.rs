@@ -1,9 +1,11 @@
 //! Support for the end-to-end tests.
 
+pub mod browser;
 pub mod frozen;
 pub mod installed;
 pub mod machine;
 pub mod scripted;
+pub mod stored_run;
 
 #[cfg(test)]
 mod samples_tests;

@@ -1,5 +1,7 @@
 //! The command line as typed. What it means is decided in `command`.
 
+mod results;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -7,6 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Hub;
 use crate::exit_code;
+pub use results::{CompareArguments, CompareFormat, ReportArguments, ReportFormat};
 
 /// Runs the GAIA benchmark with an agent that speaks only MCP.
 #[derive(Debug, Parser)]
@@ -36,6 +39,8 @@ pub enum Command {
     Score(ScoreArguments),
     /// Print the report of a run and write its files anew
     Report(ReportArguments),
+    /// Say what changed between runs, who won which task, and whether the difference means anything
+    Compare(CompareArguments),
     /// Write the answers of a run for other programs
     Export(ExportArguments),
     /// List every tool that the model would be offered, and why others are hidden
@@ -126,6 +131,11 @@ pub struct RunArguments {
     /// Folder that holds the runs
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+
+    /// First a few samples of each level, then level after level, each only when the one before was good enough
+    /// (thresholds: `[run.staged]`)
+    #[arg(long)]
+    pub staged: bool,
 
     /// Check everything, start every server once, say what would run, and stop
     #[arg(long)]
@@ -261,26 +271,6 @@ pub enum ScorerName {
     Official,
     /// HelloAgents' exact match
     Quasi,
-}
-
-#[derive(Debug, Args)]
-pub struct ReportArguments {
-    #[command(flatten)]
-    pub stored: StoredRunArguments,
-
-    /// What to print; without it the table
-    #[arg(long, value_enum)]
-    pub format: Option<ReportFormat>,
-
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    Md,
-    Json,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod call;
 mod clean;
+mod compare;
 mod completions;
 mod dataset;
 mod doctor;
@@ -41,6 +42,7 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
         Command::Replay(arguments) => replay::replay_run(arguments, surroundings).await,
         Command::Score(arguments) => score::score(arguments, surroundings),
         Command::Report(arguments) => report::report(arguments, surroundings),
+        Command::Compare(arguments) => compare::compare(arguments, surroundings),
         Command::Export(arguments) => export::export(arguments, surroundings),
         Command::Tools(arguments) => tools::tools(arguments, surroundings).await,
         Command::Call(arguments) => call::call(arguments, surroundings).await,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use toml::{Table, Value};
 
 use crate::store::RunRecord;
@@ -45,12 +46,12 @@ const FREE_KEYS: [&str; 30] = [
 ];
 
 /// One thing that is not what it was when the run began.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Difference {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
     /// The key of the config, or what it is in words.
-    pub(crate) what: String,
-    pub(crate) before: String,
-    pub(crate) now: String,
+    pub what: String,
+    pub before: String,
+    pub now: String,
 }
 
 impl std::fmt::Display for Difference {
@@ -84,7 +85,7 @@ pub(crate) fn differences(record: &RunRecord, today: &Today<'_>) -> Vec<Differen
         note("fingerprint of the system prompt", prompt, today.prompt);
     }
     note("tools that the model is offered", &record.tools.join(", "), &today.tools.join(", "));
-    compare(&record.config, today.config, "", &mut found);
+    compare(&record.config, today.config, "", is_free, &mut found);
     for (server, before) in record.sessions.first().into_iter().flat_map(|session| &session.images) {
         if let Some(now) = today.images.get(server).filter(|now| *now != before) {
             found.push(Difference {
@@ -97,18 +98,59 @@ pub(crate) fn differences(record: &RunRecord, today: &Today<'_>) -> Vec<Differen
     found
 }
 
-fn compare(before: &Table, now: &Table, prefix: &str, found: &mut Vec<Difference>) {
+/// Everything in which a run differs from an earlier one by what was asked of it, whether it bears on answers or not.
+pub(crate) fn changes(before: &RunRecord, now: &RunRecord) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut note = |what: &str, before: String, now: String| {
+        if before != now {
+            found.push(Difference { what: what.to_owned(), before, now });
+        }
+    };
+    note("gaia", before.program_version.clone(), now.program_version.clone());
+    note("model", before.model.clone(), now.model.clone());
+    note("how an answer comes about", before.strategy.label(), now.strategy.label());
+    if let (Some(before), Some(now)) = (&before.prompt, &now.prompt) {
+        note("fingerprint of the system prompt", before.clone(), now.clone());
+    }
+    note("fingerprint of the dataset", before.dataset.fingerprint.clone(), now.dataset.fingerprint.clone());
+    note("tools that the model is offered", before.tools.join(", "), now.tools.join(", "));
+    let images = |record: &RunRecord| record.sessions.first().map(|session| session.images.clone());
+    for (server, before) in images(before).into_iter().flatten() {
+        if let Some(now) = images(now).and_then(|images| images.get(&server).cloned()) {
+            note(&format!("sandbox image of `{server}`"), before, now);
+        }
+    }
+    // The model's name is there already, as it came to be.
+    let is_known = |key: &str| key == "model.name" || key == "run.out";
+    compare(&before.config, &now.config, "", is_known, &mut found);
+    found
+}
+
+fn is_free(path: &str) -> bool {
+    FREE_KEYS.iter().any(|free| matches(free, path))
+}
+
+/// Notes every key that differs, but for those that are skipped.
+fn compare(
+    before: &Table,
+    now: &Table,
+    prefix: &str,
+    is_skipped: fn(&str) -> bool,
+    found: &mut Vec<Difference>,
+) {
     let mut keys: Vec<&String> = before.keys().chain(now.keys()).collect();
     keys.sort_unstable();
     keys.dedup();
     for key in keys {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-        if FREE_KEYS.iter().any(|free| matches(free, &path)) {
+        if is_skipped(&path) {
             continue;
         }
         match (before.get(key), now.get(key)) {
             (before, now) if before == now => {}
-            (Some(Value::Table(before)), Some(Value::Table(now))) => compare(before, now, &path, found),
+            (Some(Value::Table(before)), Some(Value::Table(now))) => {
+                compare(before, now, &path, is_skipped, found)
+            }
             (before, now) => found.push(Difference { what: path, before: shown(before), now: shown(now) }),
         }
     }
@@ -245,6 +287,41 @@ mod tests {
             agent = "human"
         };
         assert_eq!(found(Table::new(), &agent), ["external"]);
+    }
+
+    #[test]
+    fn between_two_runs_every_change_is_told() {
+        let mut before = record(toml::toml! {
+            [model]
+            name = "m"
+            base_url = "http://a/v1"
+            [run]
+            concurrency = 1
+            out = "x"
+        });
+        let mut now = before.clone();
+        assert_eq!(changes(&before, &now), []);
+        now.config = toml::toml! {
+            [model]
+            name = "n"
+            base_url = "http://b/v1"
+            [run]
+            concurrency = 2
+            out = "y"
+        };
+        now.model = "n".to_owned();
+        now.strategy = crate::store::Method::Plan;
+        before.prompt = Some("p".to_owned());
+        let texts: Vec<String> = changes(&before, &now).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "model: some-model → n",
+                "how an answer comes about: single run → single run with plans",
+                "model.base_url: \"http://a/v1\" → \"http://b/v1\"",
+                "run.concurrency: 1 → 2",
+            ]
+        );
     }
 
     #[test]

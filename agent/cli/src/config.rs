@@ -19,6 +19,7 @@ mod secret;
 mod server;
 mod settings;
 mod source;
+mod staged;
 mod strategy;
 mod values;
 
@@ -38,6 +39,7 @@ pub use settings::{
     AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, ModelConfig,
     ModelServerConfig, PriceConfig, RunBudgetConfig, RunConfig, Split,
 };
+pub use staged::StagedConfig;
 
 pub use strategy::{ExternalConfig, RoleName, StrategyConfig, StrategyName};
 

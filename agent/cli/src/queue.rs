@@ -75,7 +75,7 @@ impl SampleQueue for InProcessQueue {
 
 /// The same samples in an order in which every level has, at any time, had about the same share of its own: figures of
 /// a run that is stopped half way say something of all levels.
-fn fair(pending: Vec<Pending>) -> Vec<Pending> {
+pub(crate) fn fair(pending: Vec<Pending>) -> Vec<Pending> {
     let mut sizes: BTreeMap<(u32, u8), usize> = BTreeMap::new();
     for item in &pending {
         *sizes.entry((item.epoch, item.sample.level)).or_default() += 1;

@@ -22,13 +22,14 @@ use crate::model_limit::LimitedModel;
 use crate::performer::Performer;
 use crate::preflight::Ready;
 use crate::progress::Progress;
-use crate::queue::{InProcessQueue, Pending};
+use crate::queue::{InProcessQueue, Pending, SampleQueue};
 use crate::report::{Figures, results_table, write_files};
 use crate::sample::SampleContext;
 use crate::sandbox_image::{reap, sandbox_images};
 use crate::schedule::Limits;
 use crate::signals::Interrupt;
-use crate::store::{RunDirectory, RunRecord, Session, StoreError};
+use crate::staged::StagedQueue;
+use crate::store::{RunDirectory, RunRecord, SampleResult, Session, StoreError};
 use crate::work::{OnError, Spent, StopRules, Stopped, work_through};
 
 /// Samples whose servers are started before their turn comes. An engine makes about as many containers at a time as
@@ -86,6 +87,7 @@ pub async fn work_on_run(
         config,
     });
     record.ended = None;
+    record.staged = None;
     if let Err(error) = run.write_record(record) {
         ready.close().await;
         return Err(cannot_write(error, run));
@@ -93,7 +95,7 @@ pub async fn work_on_run(
 
     let shown_on = if is_human { console.without_bars() } else { console.clone() };
     let progress = Arc::new(Progress::new(shown_on));
-    let (pending, spent) = missing(run, record, dataset, &progress)?;
+    let Missing { pending, spent, ended } = missing(run, record, dataset, &progress)?;
     let mut ready = ready;
     if let Some(calls) = loaded.config.run.model_calls {
         let permits = Arc::new(Semaphore::new(calls));
@@ -124,8 +126,22 @@ pub async fn work_on_run(
         on_error: if loaded.config.run.ignore_errors { OnError::GoOn } else { OnError::Stop },
         budget,
     };
-    let queue = Arc::new(InProcessQueue::new(pending));
-    let stopped = work_through(context, queue, limits, rules, spent, interrupt, console).await;
+    let staged = loaded.config.run.staged;
+    let staged = staged.enabled.then(|| {
+        Arc::new(StagedQueue::new(&record.dataset.samples, record.epochs, staged, pending.clone(), &ended))
+    });
+    let queue: Arc<dyn SampleQueue> = match &staged {
+        Some(staged) => staged.clone(),
+        None => Arc::new(InProcessQueue::new(pending)),
+    };
+    let mut stopped = work_through(context, queue, limits, rules, spent, interrupt, console).await;
+    if let Some(staged) = staged {
+        let staged = staged.record();
+        if let (Ok(Stopped::Done), Some(stop)) = (&stopped, &staged.stopped) {
+            stopped = Ok(Stopped::Early(stop.reason.clone()));
+        }
+        record.staged = Some(staged);
+    }
     progress.clear();
     ready.close().await;
     if record.sessions.last().is_some_and(|session| !session.images.is_empty()) {
@@ -145,16 +161,26 @@ fn cannot_write(error: StoreError, run: &RunDirectory) -> CommandError {
         .with_hint(format!("make room on the disk, then `gaia resume {}` goes on", run.path().display()))
 }
 
-/// Samples without an outcome in order, and what those with one have used. All of them are shown.
+/// Where a session begins.
+struct Missing {
+    /// Samples without an outcome, in order.
+    pending: Vec<Pending>,
+    /// What those with one have used.
+    spent: Spent,
+    ended: Vec<SampleResult>,
+}
+
+/// All samples are shown.
 fn missing(
     run: &RunDirectory,
     record: &RunRecord,
     dataset: Dataset,
     progress: &Progress,
-) -> CommandResult<(Vec<Pending>, Spent)> {
+) -> CommandResult<Missing> {
     let samples: HashMap<String, _> =
         dataset.samples.into_iter().map(|sample| (sample.task_id.clone(), Arc::new(sample))).collect();
     let mut pending = Vec::new();
+    let mut ended = Vec::new();
     let mut spent = Spent { time: time_of_sessions(record), ..Spent::default() };
     for entry in run.entries(record) {
         let entry = entry?;
@@ -163,6 +189,7 @@ fn missing(
             Some(result) => {
                 spent.usage += result.usage;
                 spent.cost_usd += result.cost_usd.unwrap_or_default();
+                ended.push(result);
             }
             None => {
                 let sample = samples.get(&entry.planned.task_id).ok_or_else(|| {
@@ -172,7 +199,7 @@ fn missing(
             }
         }
     }
-    Ok((pending, spent))
+    Ok(Missing { pending, spent, ended })
 }
 
 /// Of those sessions that ended in order; how long one lived that was killed is not known.

@@ -29,7 +29,7 @@ pub use event_log::EventLog;
 pub use find::find_run;
 pub use format::{
     DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey,
-    SampleResult, SampleScore, SampleTiming, Session,
+    SampleResult, SampleScore, SampleTiming, Saved, Session, StageRecord, StagedRecord, StagedStop,
 };
 pub use lock::RunLock;
 pub use run_directory::{RunDirectory, SampleEntry};
@@ -90,6 +90,7 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
                 .map(|(task_id, level)| PlannedSample { task_id: (*task_id).to_owned(), level: *level })
                 .collect(),
             unselected: Some(Vec::new()),
+            needs: None,
         },
         epochs: 1,
         prompt: None,
@@ -102,5 +103,6 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
         },
         sessions: Vec::new(),
         totals: None,
+        staged: None,
     }
 }

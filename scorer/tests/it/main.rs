@@ -5,3 +5,4 @@ mod official_properties;
 mod quasi_properties;
 mod statistics;
 mod vectors;
+mod worked_examples;

@@ -1,7 +1,7 @@
 use super::{Surroundings, open_run};
 use crate::args::{ReportArguments, ReportFormat};
 use crate::exit_code::{self, CommandResult};
-use crate::report::{Figures, write_files, write_markdown};
+use crate::report::{Figures, write_files, write_html, write_markdown};
 use crate::session::{Output, show};
 
 pub(super) fn report(arguments: ReportArguments, surroundings: &Surroundings) -> CommandResult {
@@ -12,6 +12,11 @@ pub(super) fn report(arguments: ReportArguments, surroundings: &Surroundings) ->
         Some(ReportFormat::Md) => {
             let mut text = Vec::new();
             write_markdown(&mut text, &run, &record, &figures)?;
+            surroundings.console.print(&String::from_utf8_lossy(&text))?;
+        }
+        Some(ReportFormat::Html) => {
+            let mut text = Vec::new();
+            write_html(&mut text, &record, &figures)?;
             surroundings.console.print(&String::from_utf8_lossy(&text))?;
         }
         Some(ReportFormat::Json) => show(&figures, &report, Output::Json, &surroundings.console)?,

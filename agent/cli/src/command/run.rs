@@ -6,7 +6,7 @@ use super::Surroundings;
 use crate::args::RunArguments;
 use crate::config::{Loaded, Override, Purpose, StrategyName};
 use crate::continuing::Begin;
-use crate::dataset::{self, Dataset, Sample, Selection, pull};
+use crate::dataset::{self, Dataset, Needs, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
@@ -101,6 +101,7 @@ fn overrides(arguments: &RunArguments) -> Vec<Override> {
     set("--base-url", "model.base_url", arguments.base_url.as_deref().map(text));
     set("--strategy", "strategy.name", arguments.strategy.as_deref().map(text));
     set("--agent", "external.agent", arguments.agent.as_deref().map(text));
+    set("--staged", "run.staged.enabled", arguments.staged.then(|| "true".to_owned()));
     set("--out", "run.out", arguments.out.as_ref().map(|path| text(&path.to_string_lossy())));
     overrides
 }
@@ -133,7 +134,15 @@ pub(super) fn load_dataset(loaded: &Loaded) -> CommandResult<Dataset> {
         shuffle_seed: config.shuffle_seed,
         limit: config.limit,
     };
-    dataset.select(&selection).map_err(CommandError::usage)
+    let selected = dataset.select(&selection).map_err(CommandError::usage)?;
+    if loaded.config.run.staged.enabled && selected.samples.iter().any(|sample| sample.truth.is_none()) {
+        return Err(CommandError::usage(anyhow::anyhow!(
+            "the truths of the {} split are hidden, so nobody can tell whether a stage was good enough",
+            config.split
+        ))
+        .with_hint("run it without stages, or another split"));
+    }
+    Ok(selected)
 }
 
 pub(super) fn record(
@@ -167,6 +176,9 @@ pub(super) fn record(
             has_truth: dataset.samples.iter().any(|sample| sample.truth.is_some()),
             samples: dataset.samples.iter().map(planned).collect(),
             unselected: Some(dataset.unselected.iter().map(planned).collect()),
+            needs: Some(
+                dataset.samples.iter().map(|sample| (sample.task_id.clone(), Needs::of(sample))).collect(),
+            ),
         },
         epochs: loaded.config.run.epochs,
         prompt: Some(fingerprint(&ready.settings.system_prompt)),
@@ -179,6 +191,7 @@ pub(super) fn record(
         },
         sessions: Vec::new(),
         totals: None,
+        staged: None,
     }
 }
 
@@ -271,7 +284,7 @@ mod tests {
     #[test]
     fn every_flag_sets_its_key() {
         let line = "gaia run --dataset d --split test --level 1,3 --limit 5 --task a --task b --epochs 2 \
-                    --concurrency 7 --model m --base-url http://x/v1 --strategy vote --out o";
+                    --concurrency 7 --model m --base-url http://x/v1 --strategy vote --staged --out o";
         let Command::Run(arguments) = Arguments::parse_from(line.split_whitespace()).command else {
             panic!("not a run")
         };
@@ -292,6 +305,7 @@ mod tests {
                 "--model model.name=\"m\"",
                 "--base-url model.base_url=\"http://x/v1\"",
                 "--strategy strategy.name=\"vote\"",
+                "--staged run.staged.enabled=true",
                 "--out run.out=\"o\"",
             ]
         );

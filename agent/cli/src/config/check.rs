@@ -31,6 +31,12 @@ pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<P
         if config.run.epochs == 0 {
             check.value(&["run", "epochs"], "must be at least 1");
         }
+        let staged = config.run.staged;
+        for (name, share) in [("level_1", staged.level_1), ("level_2", staged.level_2)] {
+            if !(0.0..=1.0).contains(&share) {
+                check.value(&["run", "staged", name], "is a share: from 0 to 1, such as 0.6");
+            }
+        }
     }
     check.problems
 }

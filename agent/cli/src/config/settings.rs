@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::server::ServerConfig;
+use super::staged::StagedConfig;
 use super::strategy::{ExternalConfig, StrategyConfig};
 use super::values;
 
@@ -398,6 +399,9 @@ pub struct RunConfig {
     pub model_calls: Option<usize>,
     /// Limits for the whole run.
     pub budget: RunBudgetConfig,
+    /// From what is cheap to what is dear.
+    #[serde(skip_serializing_if = "StagedConfig::is_default")]
+    pub staged: StagedConfig,
 }
 
 /// Absent keys are no limit. Samples that run when one is reached end with an answer; no other starts.
@@ -427,6 +431,7 @@ impl Default for RunConfig {
             sandboxes: None,
             model_calls: None,
             budget: RunBudgetConfig::default(),
+            staged: StagedConfig::default(),
         }
     }
 }

@@ -25,6 +25,12 @@ pub struct Class {
 /// Samples named in one class.
 const MAX_EXAMPLES: usize = 5;
 
+/// An answer beyond this is none, whatever one forgives it, and to read it in every way would take its time.
+const MAX_DIAGNOSED_BYTES: usize = 10_000;
+
+/// Of the name of a tool in that of a class.
+const MAX_NAME_CHARACTERS: usize = 80;
+
 /// Groups the samples that are not right.
 #[derive(Debug, Default)]
 pub(crate) struct FailureCount {
@@ -33,12 +39,12 @@ pub(crate) struct FailureCount {
 }
 
 impl FailureCount {
-    /// Notes a sample, unless it is right or nobody can know.
-    pub(crate) fn add(&mut self, entry: &SampleEntry, observed: &Observed) {
-        let Some((rank, name)) = classify(entry, observed) else { return };
+    /// Notes a sample and names its class, unless it is right or nobody can know.
+    pub(crate) fn add(&mut self, entry: &SampleEntry, observed: &Observed) -> Option<String> {
+        let (rank, name) = classify(entry, observed)?;
         let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
         let class = self.classes.entry((rank, name.clone())).or_insert_with(|| Class {
-            name,
+            name: name.clone(),
             samples: 0,
             examples: Vec::new(),
         });
@@ -49,6 +55,7 @@ impl FailureCount {
                 epoch => format!("{} (epoch {epoch})", key.task_id),
             });
         }
+        Some(name)
     }
 
     pub(crate) fn failures(self) -> Failures {
@@ -78,14 +85,20 @@ fn classify(entry: &SampleEntry, observed: &Observed) -> Option<(u8, String)> {
         Status::Answered => {}
     }
     let score = result.score.as_ref().filter(|score| !score.correct)?;
-    let class = match diagnose(result.answer.as_deref(), &score.truth) {
+    let answer = result.answer.as_deref();
+    let miss = answer.filter(|answer| answer.len() <= MAX_DIAGNOSED_BYTES);
+    let class = match miss.and_then(|answer| diagnose(Some(answer), &score.truth)) {
         Some(Miss::Format { faults }) => {
             let faults: Vec<&str> = faults.iter().map(|fault| fault.label()).collect();
             (0, format!("format: {}", faults.join(" and ")))
         }
         Some(Miss::Near { .. }) => (1, "near miss".to_owned()),
         _ => match (observed.failing_tool(), observed.troubled_servers.first()) {
-            (Some(tool), _) => (2, format!("tool trouble: `{tool}` answered with errors")),
+            (Some(tool), _) => {
+                // Models make up names, of any length.
+                let tool: String = tool.chars().take(MAX_NAME_CHARACTERS).collect();
+                (2, format!("tool trouble: `{tool}` answered with errors"))
+            }
             (None, Some(server)) => (2, format!("tool trouble: server `{server}` failed")),
             (None, None) if observed.compactions > 0 => (3, "context lost: output was dropped".to_owned()),
             (None, None) => (4, "capability: another answer".to_owned()),
@@ -108,9 +121,7 @@ mod tests {
             result.answer = result.answer.as_ref().map(|_| answer.to_owned());
             truth.clone_into(&mut score.truth);
         }
-        let mut count = FailureCount::default();
-        count.add(&entry, observed);
-        count.failures().classes.pop().map(|class| class.name)
+        FailureCount::default().add(&entry, observed)
     }
 
     #[test]

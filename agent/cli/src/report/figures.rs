@@ -1,13 +1,14 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use gaia_agent::Status;
-use gaia_scorer::quasi;
 use gaia_scorer::statistics::{DropRate, Interval, Proportion, fisher_exact, majority_vote};
 use serde::Serialize;
 
 use super::failures::{FailureCount, Failures};
+use super::groups::{Division, Group, LevelGroup, Terms, by_end, by_level, by_need};
 use super::observed::{Observed, ToolUse};
-use crate::store::{RunDirectory, RunRecord, RunTotals, SampleEntry, SampleKey, StoreError};
+use super::rows::{SampleRow, Verdict};
+use crate::store::{RunDirectory, RunRecord, RunTotals, SampleEntry, SampleKey, Saved, StoreError};
 
 /// The figures of a run. The denominator of each is every sample that was asked for: errors and missing ones count
 /// as wrong.
@@ -24,17 +25,39 @@ pub struct Figures {
     pub answers: String,
     pub metrics: Vec<Metric>,
     pub totals: RunTotals,
+    /// What a run in stages did not run, and so is in none of the figures.
+    pub not_run: Option<NotRun>,
     /// Model turns, mean over correct samples.
     pub mean_steps_correct: Option<f64>,
     /// From each level to the next, official score.
     pub drops: Vec<LevelDrop>,
     /// What one right answer took, over all samples, wrong ones too. `None` without a right one.
     pub per_correct: Option<PerCorrect>,
+    /// Each level and what it took.
+    pub levels: Vec<LevelGroup>,
+    /// By what people needed for a sample, where the dataset tells it.
+    pub needs: Vec<Division>,
+    /// By how the answer came: what answers are worth that were given freely, or at a limit, or not at all.
+    pub answering: Vec<Group>,
     pub failures: Failures,
     /// By the time they took, longest first.
     pub tools: Vec<ToolFigures>,
     /// Pages that the agent was shown and that hold a copy of the question.
     pub contaminated: Vec<ContaminatedPage>,
+    /// What all of it is made of.
+    #[serde(skip)]
+    pub samples: Vec<SampleRow>,
+}
+
+/// The rest of a run that ended after a stage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NotRun {
+    pub reason: String,
+    /// Samples of each level.
+    pub levels: BTreeMap<u8, u64>,
+    pub saved: Saved,
+    /// Share of right answers among all that was selected, if the rest counts as wrong.
+    pub score_of_all: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -93,22 +116,29 @@ pub struct Subset {
     pub interval: Option<Interval>,
 }
 
-/// The two metrics, official first.
-const METRICS: [&str; 2] = ["official", "quasi-exact (HelloAgents)"];
+/// The metrics, official first. An exact match of HelloAgents is a partial one too.
+const METRICS: [&str; 3] = ["official", "quasi-exact (HelloAgents)", "partial (HelloAgents)"];
 
 impl Figures {
     /// Reads the results and trajectories one at a time.
     pub fn of_run(run: &RunDirectory, record: &RunRecord) -> Result<Self, StoreError> {
+        let withheld = record.withheld();
         let mut count = Count::default();
         let mut failures = FailureCount::default();
         let mut tools: BTreeMap<String, ToolUse> = BTreeMap::new();
         let mut contaminated = Vec::new();
+        let mut samples = Vec::new();
         for entry in run.entries(record) {
             let entry = entry?;
+            if is_withheld(&entry, &withheld) {
+                count.withhold(&entry);
+                continue;
+            }
             count.add(&entry);
             let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
             let observed = Observed::of_sample(run, &key);
-            failures.add(&entry, &observed);
+            let failure = failures.add(&entry, &observed);
+            samples.push(SampleRow::new(&entry, &observed, failure));
             for (tool, used) in observed.tools {
                 let sum = tools.entry(tool).or_default();
                 sum.calls += used.calls;
@@ -126,16 +156,32 @@ impl Figures {
             .map(|(tool, ToolUse { calls, errors, seconds })| ToolFigures { tool, calls, errors, seconds })
             .collect();
         tools.sort_by(|first, second| second.seconds.total_cmp(&first.seconds));
-        Ok(Self { failures: failures.failures(), tools, contaminated, ..count.figures(record) })
+        let terms = Terms { has_truth: record.dataset.has_truth, epochs: record.epochs };
+        Ok(Self {
+            levels: by_level(&samples, terms),
+            needs: by_need(&samples, &record.dataset, terms),
+            answering: by_end(&samples, terms),
+            failures: failures.failures(),
+            tools,
+            contaminated,
+            samples,
+            ..count.figures(record)
+        })
     }
+}
+
+/// Not run because a stage before it was not good enough.
+pub(super) fn is_withheld(entry: &SampleEntry, withheld: &HashSet<&str>) -> bool {
+    entry.result.is_none() && withheld.contains(entry.planned.task_id.as_str())
 }
 
 #[derive(Default)]
 struct Count {
     totals: RunTotals,
+    not_run: BTreeMap<u8, u64>,
     steps_correct: u64,
     /// Samples asked for, and correct ones by metric.
-    levels: BTreeMap<u8, (u64, [u64; 2])>,
+    levels: BTreeMap<u8, (u64, [u64; 3])>,
     /// What there is of all epochs of each task, with its level.
     tasks: BTreeMap<String, (u8, Vec<Attempt>)>,
 }
@@ -143,10 +189,15 @@ struct Count {
 /// One epoch of a task that has an outcome.
 struct Attempt {
     answer: Option<String>,
-    correct: [bool; 2],
+    correct: [bool; 3],
 }
 
 impl Count {
+    fn withhold(&mut self, entry: &SampleEntry) {
+        self.totals.withheld += 1;
+        *self.not_run.entry(entry.planned.level).or_default() += 1;
+    }
+
     fn add(&mut self, entry: &SampleEntry) {
         let (requested, correct) = self.levels.entry(entry.planned.level).or_default();
         *requested += 1;
@@ -169,9 +220,11 @@ impl Count {
             *self.totals.cost_usd.get_or_insert(0.0) += cost;
         }
         self.totals.sample_seconds += result.timing.wall;
-        let mut attempt = Attempt { answer: result.answer.clone(), correct: [false; 2] };
+        let mut attempt = Attempt { answer: result.answer.clone(), correct: [false; 3] };
         if let Some(score) = &result.score {
-            attempt.correct = [score.correct, quasi::score(result.answer.as_deref(), &score.truth).exact];
+            let Verdict { official, quasi, partial } =
+                Verdict::of(result.answer.as_deref(), score.correct, &score.truth);
+            attempt.correct = [official, quasi, partial];
             if score.correct {
                 self.totals.correct += 1;
                 self.steps_correct += u64::from(result.steps);
@@ -203,10 +256,15 @@ impl Count {
             mean_steps_correct: (self.totals.correct > 0)
                 .then(|| self.steps_correct as f64 / self.totals.correct as f64),
             drops: self.drops(record),
+            not_run: self.not_run(record),
             per_correct: self.per_correct(),
+            levels: Vec::new(),
+            needs: Vec::new(),
+            answering: Vec::new(),
             failures: Failures::default(),
             tools: Vec::new(),
             contaminated: Vec::new(),
+            samples: Vec::new(),
             totals: self.totals,
         }
     }
@@ -218,7 +276,7 @@ impl Count {
         let levels: Vec<(u8, Proportion)> = self
             .levels
             .iter()
-            .map(|(level, (num, [official, _]))| {
+            .map(|(level, (num, [official, ..]))| {
                 (*level, Proportion { successes: *official, failures: num - official })
             })
             .collect();
@@ -231,6 +289,17 @@ impl Count {
                 Some(LevelDrop { from, to, rate, chance })
             })
             .collect()
+    }
+
+    fn not_run(&self, record: &RunRecord) -> Option<NotRun> {
+        let stopped = record.staged.as_ref().and_then(|staged| staged.stopped.as_ref())?;
+        let all = (self.totals.requested + self.totals.withheld) as f64;
+        Some(NotRun {
+            reason: stopped.reason.clone(),
+            levels: self.not_run.clone(),
+            saved: stopped.saved,
+            score_of_all: record.dataset.has_truth.then(|| self.totals.correct as f64 / all),
+        })
     }
 
     fn per_correct(&self) -> Option<PerCorrect> {
@@ -414,6 +483,29 @@ mod tests {
             ]
         );
         assert_eq!(figures.answers, "vote of 5 runs");
+    }
+
+    #[test]
+    fn what_a_stage_withheld_is_named_and_in_no_denominator() {
+        let runs = tempfile::tempdir().unwrap();
+        let endings = [(1, Ending::Correct), (1, Ending::Wrong), (2, Ending::Missing), (3, Ending::Missing)];
+        let (run, mut record, _lock) = crate::report::test_run::stored_run(runs.path(), &endings);
+        record.staged = Some(crate::store::StagedRecord {
+            stages: Vec::new(),
+            stopped: Some(crate::store::StagedStop {
+                reason: "enough".to_owned(),
+                // The first one has an outcome all the same, of an earlier session.
+                withheld: ["task-0", "task-2"].map(str::to_owned).to_vec(),
+                saved: Saved::default(),
+            }),
+        });
+        let figures = Figures::of_run(&run, &record).unwrap();
+        let overall = figures.metrics[0].subsets.last().unwrap();
+        assert_eq!((overall.num, overall.correct), (3, Some(1)), "what is missing otherwise stays in it");
+        let totals = &figures.totals;
+        assert_eq!((totals.requested, totals.missing, totals.withheld, figures.samples.len()), (3, 1, 1, 3));
+        let not_run = figures.not_run.unwrap();
+        assert_eq!((not_run.levels, not_run.score_of_all), (BTreeMap::from([(2, 1)]), Some(0.25)));
     }
 
     #[test]

@@ -2,8 +2,9 @@ use std::io::{self, Write};
 
 use gaia_agent::Status;
 
-use super::sections::{write_contamination, write_failures, write_levels, write_tools};
-use super::table::{rows, shown_model};
+use super::figures::is_withheld;
+use super::sections::{write_contamination, write_failures, write_groups, write_levels, write_tools};
+use super::table::{HEADER, not_run_text, rows, shown_model};
 use super::{Figures, REHEARSAL_NOTE};
 use crate::store::{Method, RunDirectory, RunRecord, SampleEntry, StoreError};
 
@@ -19,6 +20,7 @@ pub fn write_markdown(
 ) -> Result<(), StoreError> {
     write_head(out, record, figures)?;
     write_levels(out, figures)?;
+    write_groups(out, figures)?;
     write_failures(out, &figures.failures)?;
     write_tools(out, &figures.tools)?;
     writeln!(out, "\n## Samples\n")?;
@@ -27,8 +29,12 @@ pub fn write_markdown(
         "| Task | Epoch | Level | Status | Answer | Correct | Kind | Steps | Tokens | Seconds | Error |\n\
          |---|---:|---:|---|---|---|---|---:|---:|---:|---|"
     )?;
+    let withheld = record.withheld();
     for entry in run.entries(record) {
-        write_sample(out, &entry?)?;
+        let entry = entry?;
+        if !is_withheld(&entry, &withheld) {
+            write_sample(out, &entry)?;
+        }
     }
     write_contamination(out, &figures.contaminated)?;
     Ok(())
@@ -93,18 +99,22 @@ fn write_head(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io:
         "- Program: gaia {} on {} {}",
         record.program_version, record.host.os, record.host.architecture
     )?;
+    for stage in record.staged.iter().flat_map(|staged| &staged.stages) {
+        writeln!(out, "- Stage {}", stage.label())?;
+    }
+    if let Some(not_run) = not_run_text(figures) {
+        writeln!(out, "- **Not run:** {not_run}")?;
+    }
     writeln!(out, "\n## Results\n")?;
-    writeln!(
-        out,
-        "| Model | Dataset | Metric | Subset | Num | Score | 95% CI |\n|---|---|---|---|---:|---:|---:|"
-    )?;
+    writeln!(out, "| {} |\n|---|---|---:|---:|---:|---:|---:|", HEADER.join(" | "))?;
     for row in rows(figures) {
         writeln!(out, "| {} |", row.map(|text| cell(&text, usize::MAX)).join(" | "))?;
     }
     writeln!(
         out,
-        "\nNum is every sample that was asked for; one without an answer counts as wrong. The interval is Wilson's. \
-         `official` is the leaderboard's scorer; the other metric is for comparison only."
+        "\nNum is every sample that was asked for; one without an answer counts as wrong. Score is that of the leaderboard's \
+         scorer, with Wilson's interval. Quasi-exact and partial are HelloAgents' two looser rules, for comparison only: an \
+         exact match is a partial one too."
     )?;
     if figures.epochs > 1 {
         writeln!(
@@ -149,7 +159,7 @@ fn time_text(time: Option<time::OffsetDateTime>) -> String {
 }
 
 /// Text of a model or a user inside one cell: one line, nothing that Markdown or HTML would take for its own.
-pub(super) fn cell(text: &str, limit: usize) -> String {
+pub(crate) fn cell(text: &str, limit: usize) -> String {
     let mut cell = String::new();
     for (position, character) in text.chars().enumerate() {
         if position == limit {

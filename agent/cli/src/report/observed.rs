@@ -33,8 +33,9 @@ impl Observed {
     pub(crate) fn of_sample(run: &RunDirectory, key: &SampleKey) -> Self {
         let mut observed = Self::default();
         let Ok(file) = fs_err::File::open(run.sample(key).events_path()) else { return observed };
-        for line in BufReader::new(file).lines().map_while(Result::ok) {
-            if let Ok(event) = serde_json::from_str(&line) {
+        for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+            // One that is no UTF-8 says what it says all the same.
+            if let Ok(event) = serde_json::from_str(&String::from_utf8_lossy(&line)) {
                 observed.take(&event);
             }
         }

@@ -3,30 +3,20 @@
 use std::io::{self, Write};
 
 use super::failures::Failures;
-use super::figures::{ContaminatedPage, Figures, Subset, ToolFigures};
+use super::figures::{ContaminatedPage, Figures, ToolFigures};
+use super::groups::{Group, LevelGroup};
 use super::markdown::cell;
+use super::ratings::{Rating, rating};
+use crate::page::{money, percent, percent_range};
 
 /// Characters of the address of a page.
 const PAGE_CHARACTERS: usize = 120;
 
-/// HelloAgents' thresholds of the exact rate by level, for `excellent` and `good`, and its advice below them.
-const RATINGS: [(u8, f64, f64, &str); 3] = [
-    (
-        1,
-        0.6,
-        0.4,
-        "check the system prompt, the extraction of answers and whether the model is strong enough",
-    ),
-    (2, 0.4, 0.2, "look at reasoning over several steps and at the use of tools"),
-    (3, 0.2, 0.1, "look at long contexts, complex reasoning and at tools used together"),
-];
-
 /// From level to level, and what HelloAgents would say of each.
 pub(super) fn write_levels(out: &mut dyn Write, figures: &Figures) -> io::Result<()> {
-    let levels: &[Subset] = match figures.metrics.first().and_then(|metric| metric.subsets.split_last()) {
-        Some((overall, levels)) if overall.score.is_some() => levels,
-        _ => return Ok(()),
-    };
+    if figures.levels.iter().all(|level| level.group.score.is_none()) {
+        return Ok(());
+    }
     writeln!(out, "\n## From level to level\n")?;
     for drop in &figures.drops {
         let relative =
@@ -44,20 +34,56 @@ pub(super) fn write_levels(out: &mut dyn Write, figures: &Figures) -> io::Result
             None => writeln!(out, "{:.1} points less{relative}", 100.0 * drop.rate.absolute)?,
         }
     }
-    for (level, excellent, good, advice) in RATINGS {
-        let Some(score) = levels
-            .iter()
-            .find(|subset| subset.name == format!("level {level}"))
-            .and_then(|subset| subset.score)
-        else {
-            continue;
-        };
-        let rating = match score {
-            score if score >= excellent => "excellent".to_owned(),
-            score if score >= good => "good".to_owned(),
-            _ => format!("to be improved: {advice}"),
-        };
-        writeln!(out, "- By HelloAgents' thresholds ({excellent} and {good}) level {level} is {rating}")?;
+    for LevelGroup { level, group } in &figures.levels {
+        if let Some(Rating { name, advice, excellent, good }) =
+            group.score.and_then(|score| rating(*level, score))
+        {
+            let advice = if advice.is_empty() { String::new() } else { format!(": {advice}") };
+            writeln!(
+                out,
+                "- By HelloAgents' thresholds ({excellent} and {good}) level {level} is {name}{advice}"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What groups of samples took, and how many of them are right: levels, how answers came, what people needed.
+pub(super) fn write_groups(out: &mut dyn Write, figures: &Figures) -> io::Result<()> {
+    let levels: Vec<Group> = figures.levels.iter().map(|level| level.group.clone()).collect();
+    write_division(out, "What each level took", "Level", &levels)?;
+    write_division(out, "What answers are worth by how they came", "How", &figures.answering)?;
+    for division in &figures.needs {
+        write_division(out, &format!("By {}", division.name), "Group", &division.groups)?;
+    }
+    Ok(())
+}
+
+fn write_division(out: &mut dyn Write, title: &str, column: &str, groups: &[Group]) -> io::Result<()> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n## {title}\n\n| {column} | Num | Correct | Score | 95% CI | Mean steps | Tokens | Seconds | Cost | Cost of a \
+         correct one |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    )?;
+    for group in groups {
+        let dash = || "–".to_owned();
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {:.1} | {} | {:.1} | {} | {} |",
+            cell(&group.name, usize::MAX),
+            group.num,
+            group.correct.map_or_else(dash, |correct| correct.to_string()),
+            group.score.map_or_else(dash, percent),
+            group.interval.map_or_else(dash, percent_range),
+            group.mean_steps,
+            group.tokens,
+            group.seconds,
+            group.cost_usd.map_or_else(dash, money),
+            group.cost_per_correct().map_or_else(dash, money),
+        )?;
     }
     Ok(())
 }

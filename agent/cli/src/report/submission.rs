@@ -4,6 +4,7 @@ use gaia_agent::Status;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::figures::is_withheld;
 use crate::store::{RunDirectory, RunRecord, StoreError};
 
 /// Most bytes of a submission. HelloAgents' guide gives 10 MB; the leaderboard publishes no limit. Beyond it the
@@ -104,13 +105,19 @@ pub fn shortcomings(run: &RunDirectory, record: &RunRecord) -> Result<Vec<String
             }
         }
     }
-    let (mut missing, mut errors) = (0, 0);
+    let withheld = record.withheld();
+    let (mut missing, mut errors, mut not_run) = (0, 0, 0);
     for entry in run.entries(record).take(record.dataset.samples.len()) {
-        match entry?.result.map(|result| result.status) {
+        let entry = entry?;
+        match entry.result.as_ref().map(|result| result.status) {
+            None if is_withheld(&entry, &withheld) => not_run += 1,
             None => missing += 1,
             Some(Status::Error) => errors += 1,
             Some(Status::Answered | Status::NoAnswer) => {}
         }
+    }
+    if not_run > 0 {
+        found.push(format!("{not_run} samples were not run: a stage before them was not good enough"));
     }
     if missing > 0 {
         found.push(format!("{missing} samples have no outcome yet (`gaia resume` finishes them)"));

@@ -1,47 +1,86 @@
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::Figures;
+use crate::page::{percent, percent_range};
 
 /// Said wherever the figures of a rehearsal are shown.
 pub const REHEARSAL_NOTE: &str = "This is a rehearsal: the replies are scripted, so the score says nothing about any \
 model.";
 
-/// The results for people: one row a level and overall, for each metric.
+/// Columns of a terminal that a table may take.
+pub(crate) const TABLE_WIDTH: u16 = 96;
+
+/// The columns of the table of results. The score is the official one.
+pub(super) const HEADER: [&str; 7] = ["Metric", "Subset", "Num", "Score", "95% CI", "Quasi-exact", "Partial"];
+
+/// The results for people: one row a level and overall, for each way in which answers are counted, with all metrics side
+/// by side.
 pub fn results_table(figures: &Figures) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["Model", "Dataset", "Metric", "Subset", "Num", "Score", "95% CI"]);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(TABLE_WIDTH);
+    table.set_header(HEADER);
     for row in rows(figures) {
         table.add_row(row);
     }
-    for column in [4, 5, 6] {
+    for column in 2..HEADER.len() {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    let text = format!(
+        "Model:   {}\nDataset: {} ({})\n{table}\nQuasi-exact and partial are HelloAgents' rules, for comparison only.",
+        shown_model(figures),
+        figures.dataset,
+        figures.split
+    );
+    let text = match not_run_text(figures) {
+        Some(not_run) => format!("{text}\nNot run: {not_run}"),
+        None => text,
+    };
     match figures.rehearsal {
-        true => format!("{REHEARSAL_NOTE}\n{table}\n{REHEARSAL_NOTE}"),
-        false => table.to_string(),
+        true => format!("{REHEARSAL_NOTE}\n{text}\n{REHEARSAL_NOTE}"),
+        false => text,
     }
+}
+
+/// What a run in stages left out, and what the score would be with it.
+pub(super) fn not_run_text(figures: &Figures) -> Option<String> {
+    let not_run = figures.not_run.as_ref()?;
+    let levels: Vec<String> =
+        not_run.levels.iter().map(|(level, count)| format!("{count} of level {level}")).collect();
+    let all = figures.totals.requested + figures.totals.withheld;
+    let score = not_run.score_of_all.map_or_else(String::new, |score| {
+        format!("; of all {all} that were selected {} are right ({})", figures.totals.correct, percent(score))
+    });
+    let what = if levels.is_empty() { "nothing more".to_owned() } else { levels.join(", ") };
+    Some(format!(
+        "{what}; {}. The score is of the {} that were asked{score}.",
+        not_run.reason, figures.totals.requested
+    ))
 }
 
 /// The cells of the table, shared with the report.
 pub(super) fn rows(figures: &Figures) -> Vec<[String; 7]> {
     let dash = || "–".to_owned();
-    let percent = |share: f64| format!("{:.1}%", share * 100.0);
+    let official = figures.metrics.iter().filter(|metric| metric.name == figures.metrics[0].name);
     let rows =
-        figures.metrics.iter().flat_map(|metric| metric.subsets.iter().map(move |subset| (metric, subset)));
-    rows.map(|(metric, subset)| {
+        official.flat_map(|metric| metric.subsets.iter().enumerate().map(move |subset| (metric, subset)));
+    rows.map(|(metric, (index, subset))| {
+        // What the other metrics make of the same answers, counted in the same way.
+        let mut others = figures
+            .metrics
+            .iter()
+            .filter(|other| other.of == metric.of && other.name != metric.name)
+            .map(|other| other.subsets[index].score.map_or_else(dash, percent));
         [
-            shown_model(figures),
-            format!("{} ({})", figures.dataset, figures.split),
             format!("{}, {}", metric.name, metric.of),
             subset.name.clone(),
             subset.num.to_string(),
             subset.score.map_or_else(dash, percent),
-            subset.interval.map_or_else(dash, |interval| {
-                format!("{}–{}", percent(interval.low), percent(interval.high))
-            }),
+            subset.interval.map_or_else(dash, percent_range),
+            others.next().unwrap_or_else(dash),
+            others.next().unwrap_or_else(dash),
         ]
     })
     .collect()
@@ -58,25 +97,37 @@ pub(super) fn shown_model(figures: &Figures) -> String {
 mod tests {
     use super::*;
     use crate::report::test_run::{Ending, stored_run};
+    use crate::store::Method;
 
-    fn figures(rehearsal: bool) -> Figures {
+    fn figures(change: impl FnOnce(&mut crate::store::RunRecord)) -> Figures {
         let runs = tempfile::tempdir().unwrap();
         let endings = [(1, Ending::Correct), (1, Ending::Wrong), (2, Ending::Error), (3, Ending::Missing)];
         let (run, mut record, _lock) = stored_run(runs.path(), &endings);
-        record.rehearsal = rehearsal;
+        change(&mut record);
         Figures::of_run(&run, &record).unwrap()
     }
 
     #[test]
-    fn every_level_and_overall_have_a_row_with_the_interval() {
-        insta::assert_snapshot!(results_table(&figures(false)));
+    fn every_level_and_overall_have_a_row_with_the_interval_and_every_metric() {
+        insta::assert_snapshot!(results_table(&figures(|_| ())));
     }
 
     #[test]
-    fn a_rehearsal_says_so_above_below_and_in_every_row() {
-        let table = results_table(&figures(true));
+    fn no_line_is_wider_than_a_terminal_whatever_is_counted() {
+        let table = results_table(&figures(|record| {
+            record.epochs = 12;
+            record.strategy = Method::Vote { runs: 15 };
+        }));
+        assert!(table.contains("majority vote") && table.contains("pass@12"), "{table}");
+        for line in table.lines() {
+            assert!(line.chars().count() <= usize::from(TABLE_WIDTH), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_rehearsal_says_so_above_below_and_where_the_model_stands() {
+        let table = results_table(&figures(|record| record.rehearsal = true));
         assert!(table.starts_with(REHEARSAL_NOTE) && table.ends_with(REHEARSAL_NOTE));
-        assert_eq!(table.matches("rehearsal (scripted)").count(), 8);
-        assert!(!table.contains("some-model"));
+        assert!(table.contains("Model:   rehearsal (scripted)") && !table.contains("some-model"), "{table}");
     }
 }

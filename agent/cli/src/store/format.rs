@@ -1,12 +1,14 @@
 //! What the files of a run hold. A change to a struct here asks for a look at every older reader: fields may
 //! be added with a default; anything else raises the version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use gaia_agent::{Failure, Status, Usage};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+
+use crate::dataset::Needs;
 
 /// Version of the run directory as a whole, kept in `run.json`.
 pub const RUN_FORMAT_VERSION: u32 = 1;
@@ -54,6 +56,67 @@ pub struct RunRecord {
     pub sessions: Vec<Session>,
     /// Written when a session ends.
     pub totals: Option<RunTotals>,
+    /// Of a run in stages: how they came out, written when a session ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged: Option<StagedRecord>,
+}
+
+impl RunRecord {
+    /// Tasks that were not run because a stage before them was not good enough.
+    pub fn withheld(&self) -> HashSet<&str> {
+        let stopped = self.staged.as_ref().and_then(|staged| staged.stopped.as_ref());
+        stopped.into_iter().flat_map(|stopped| &stopped.withheld).map(String::as_str).collect()
+    }
+}
+
+/// The stages that came to their end, and why there is no further one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StagedRecord {
+    pub stages: Vec<StageRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StagedStop>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageRecord {
+    pub name: String,
+    pub samples: u64,
+    pub correct: u64,
+    /// More than this share of them had to be right.
+    pub needed: Option<f64>,
+    pub passed: bool,
+}
+
+impl StageRecord {
+    /// For reports: `level 1: 2 of 4 right, more than 60 % needed: not passed`.
+    pub fn label(&self) -> String {
+        let needed = self.needed.map(|share| format!(", more than {:.0} % needed", 100.0 * share));
+        let passed = if self.passed { "passed" } else { "not passed" };
+        format!(
+            "{}: {} of {} right{}: {passed}",
+            self.name,
+            self.correct,
+            self.samples,
+            needed.unwrap_or_default()
+        )
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StagedStop {
+    pub reason: String,
+    /// Ids of the tasks that were not run.
+    pub withheld: Vec<String>,
+    pub saved: Saved,
+}
+
+/// What was not spent, estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Saved {
+    pub samples: u64,
+    pub cost_usd: Option<f64>,
+    pub tokens: u64,
+    pub seconds: f64,
 }
 
 /// How the one answer of a sample and epoch came about. Scores that came about differently are not compared without
@@ -103,6 +166,9 @@ pub struct DatasetRecord {
     /// The other rows of the split, which a submission must hold too; absent in runs of before they were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unselected: Option<Vec<PlannedSample>>,
+    /// What people needed for each sample, by task; absent in runs of before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<BTreeMap<String, Needs>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +210,9 @@ pub struct RunTotals {
     pub no_answer: u64,
     pub error: u64,
     pub missing: u64,
+    /// Not run in stages, and so neither requested nor missing.
+    #[serde(default)]
+    pub withheld: u64,
     pub correct: u64,
     pub usage: Usage,
     pub cost_usd: Option<f64>,
