@@ -11,7 +11,7 @@ use gaia_tests::scripted::{Fault, Options, Script, ScriptedModel, turn};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::gaia::{Desk, results};
+use crate::gaia::{Desk, Ended, results};
 use crate::support::{QUESTION, model_settings};
 
 const SAMPLES: usize = 6;
@@ -84,6 +84,51 @@ async fn a_run_pauses_when_key_or_quota_is_gone_and_resume_finishes_it() {
         let after = results(&run);
         assert_eq!(after.len(), SAMPLES, "{fault:?}");
         assert!(after.iter().all(|result| result["answer"] == "blue"), "{fault:?}: {after:?}");
+        model.close().await;
+    }
+}
+
+/// The server goes away, or a proxy answers in its place; nobody is blamed, and the samples that were not begun stay so.
+#[tokio::test]
+async fn a_run_pauses_when_the_endpoint_is_dead_and_resume_finishes_it() {
+    let questions = || questions().into_iter().enumerate();
+    let all_well = questions().fold(Script::new(), |script, (_, question)| {
+        script.task(&question, [turn::raw_call("submit", "{}").with_latency_ms(50), turn::submit("blue")])
+    });
+    let all_down = questions().fold(Script::new(), |script, (_, question)| {
+        script.task(&question, [turn::submit("blue").with_faults([Fault::Unavailable; 3])])
+    });
+    for (script, is_refused) in [(all_well, true), (all_down, false)] {
+        let model = ScriptedModel::start(script.clone(), Options::default()).await.unwrap();
+        let desk = desk(&model.base_url);
+        let begun = ["run", "c.toml", "--concurrency", "5", "--set", "model.max_retries=2"];
+        let child = desk.command(&begun).spawn().unwrap();
+        let mut model = Some(model);
+        if is_refused {
+            let server = model.take().unwrap();
+            server.wait_until(|stats| stats.ok >= 2).await;
+            server.close().await;
+        }
+        let ended = Ended::from(child.wait_with_output().await.unwrap());
+        assert_eq!(ended.code, 3, "{ended:#?}");
+        for expected in ["it has answered none of the last", "the run pauses", "gaia resume"] {
+            assert!(ended.stderr.contains(expected), "no `{expected}`: {}", ended.stderr);
+        }
+        let run = desk.runs().pop().unwrap();
+        let before = results(&run);
+        assert!(before.len() < SAMPLES, "{before:?}");
+        assert!(before.iter().all(|result| result["status"] == "answered"), "{before:?}");
+
+        let model = match model {
+            Some(model) => model,
+            None => ScriptedModel::start(script, Options::default()).await.unwrap(),
+        };
+        let base_url = format!("model.base_url={:?}", model.base_url);
+        let ended = desk.gaia(&["resume", "last", "--set", &base_url, "--set", "model.max_retries=4"]).await;
+        assert_eq!(ended.code, 0, "{ended:#?}");
+        let after = results(&run);
+        assert_eq!(after.len(), SAMPLES);
+        assert!(after.iter().all(|result| result["answer"] == "blue"), "{after:?}");
         model.close().await;
     }
 }

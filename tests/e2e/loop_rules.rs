@@ -69,6 +69,23 @@ async fn an_empty_answer_does_not_end_the_task() {
     worked.close().await;
 }
 
+/// The submit server's hint of what a scorer trips over is for the model, who may change the answer or insist.
+#[tokio::test]
+async fn a_hint_about_the_form_of_an_answer_reaches_the_model_once() {
+    let servers = [submit_server()];
+    let turns = [turn::submit("FINAL ANSWER: 17"), turn::submit("17")];
+    let changed = work(script(turns), &servers, &settings()).await;
+    let hint = &changed.results()[0];
+    assert!(hint.1 && hint.0.contains("leave out the words `final answer`"), "{hint:?}");
+    assert_eq!(changed.answer(), Some("17"));
+    changed.close().await;
+    let insisted = work(script([turn::submit("Stop."), turn::submit("Stop.")]), &servers, &settings()).await;
+    let [hint, taken] = &insisted.results()[..] else { panic!("{:?}", insisted.results()) };
+    assert!(hint.1 && hint.0.contains("leave out the full stop") && !taken.1, "{hint:?}, {taken:?}");
+    assert_eq!(insisted.answer(), Some("Stop."));
+    insisted.close().await;
+}
+
 #[tokio::test]
 async fn broken_arguments_go_back_as_an_error_and_are_never_replaced() {
     for (arguments, words) in [

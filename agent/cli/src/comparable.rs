@@ -9,7 +9,7 @@ use crate::store::RunRecord;
 
 /// Keys that change how a run gets done and not what its answers are worth: where the model is reached and how
 /// patiently, how much may be spent, how many at a time. Everything else decides what the model sees or says.
-const FREE_KEYS: [&str; 30] = [
+const FREE_KEYS: [&str; 34] = [
     "run",
     "agent.budget",
     "agent.max_steps",
@@ -29,11 +29,15 @@ const FREE_KEYS: [&str; 30] = [
     "model.tokens_per_minute",
     "strategy.*.api_key_env",
     "strategy.*.base_url",
+    "strategy.*.catalog",
     "strategy.*.idle_timeout",
+    "strategy.*.max_concurrent_requests",
     "strategy.*.max_retries",
     "strategy.*.price",
     "strategy.*.request_timeout",
+    "strategy.*.requests_per_minute",
     "strategy.*.stream",
+    "strategy.*.tokens_per_minute",
     "external.env_vars",
     // The questions are compared by their fingerprint and by the list in the run.
     "dataset",
@@ -270,6 +274,9 @@ mod tests {
             name = "a"
             base_url = "http://b/v1"
             api_key_env = "B"
+            requests_per_minute = 60
+            tokens_per_minute = 100_000
+            max_concurrent_requests = 2
         };
         assert_eq!(found(before(), &now), Vec::<String>::new());
         let now = toml::toml! {

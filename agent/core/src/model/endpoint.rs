@@ -2,6 +2,7 @@
 //! takes any.
 
 mod bucket;
+mod life;
 mod pace;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,14 +13,17 @@ use tokio::time::Instant;
 
 use super::classify::{Cause, Verdict};
 use super::{ModelError, Reply};
+use life::Life;
 use pace::{Admission, Pace};
 
 /// One endpoint with one key. The number of requests under way starts small, doubles with each round of good replies
 /// until the endpoint first complains, then grows by one a round, and is halved with each complaint. A complaint that
-/// names a time holds everybody. Once the key is refused or the quota gone, no request is sent any more.
+/// names a time holds everybody. Once the key is refused, the quota gone or the endpoint dead, no request is sent any
+/// more.
 #[derive(Debug)]
 pub struct Endpoint {
     pace: Mutex<Pace>,
+    life: Mutex<Life>,
     /// First come, first served: whoever holds this is the next to be admitted.
     line: Line<()>,
     /// Something changed that the first of the line may be waiting for.
@@ -47,6 +51,7 @@ impl Endpoint {
     pub fn new(limits: EndpointLimits) -> Self {
         Self {
             pace: Mutex::new(Pace::new(limits, Instant::now())),
+            life: Mutex::default(),
             line: Line::default(),
             changed: Notify::new(),
         }
@@ -79,8 +84,56 @@ impl Endpoint {
         }
     }
 
+    /// One call begins, of as many requests as it takes.
+    pub(super) fn begin(&self) -> Call<'_> {
+        let (number, signs) = self.life().begin();
+        Call { endpoint: self, number, signs }
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call, over all its attempts.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    endpoint: &'a Endpoint,
+    number: u64,
+    /// Signs of life of the endpoint when the call began.
+    signs: u64,
+}
+
+impl Call<'_> {
+    /// Waits until one more request of the call may be sent.
+    pub(super) async fn admit(&self, estimated_tokens: u64) -> Result<Permit<'_>, ModelError> {
+        self.endpoint.admit(estimated_tokens).await
+    }
+
+    /// Draws from how a request ended whether the endpoint lives.
+    pub(super) fn note(&self, result: &Result<Reply, Verdict>) {
+        match result {
+            Err(Verdict::Retry { .. }) => self.endpoint.life().failed(self.number),
+            // A refusal is an answer too.
+            Ok(_) | Err(Verdict::GiveUp(_)) => self.endpoint.life().showed(),
+        }
+    }
+
+    /// What a call comes to that got no reply for all its retries: when nobody else got one meanwhile, it is the endpoint
+    /// that is dead, and not this request that it cannot take.
+    pub(super) fn ended(self, result: Result<Reply, ModelError>) -> Result<Reply, ModelError> {
+        let Err(ModelError::Unavailable(words)) = result else { return result };
+        let Some(failing) = self.endpoint.life().is_dead(self.signs) else {
+            return Err(ModelError::Unavailable(words));
+        };
+        let words = format!("it has answered none of the last {failing} calls, retries included: {words}");
+        self.endpoint.pace().refuse(&words);
+        self.endpoint.changed.notify_one();
+        Err(ModelError::Refused(words))
     }
 }
 

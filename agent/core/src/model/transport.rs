@@ -86,15 +86,18 @@ impl<'a> Transport<'a> {
     ) -> Result<Reply, ModelError> {
         let policy = RetryPolicy { retries: self.settings.max_retries };
         let estimated_tokens = (body.to_string().len() / BYTES_PER_TOKEN) as u64;
+        let call = self.endpoint.begin();
         let attempt = || async {
             let arrived = Instant::now();
-            let permit = self.endpoint.admit(estimated_tokens).await.map_err(Verdict::GiveUp)?;
+            let permit = call.admit(estimated_tokens).await.map_err(Verdict::GiveUp)?;
             let queued = arrived.elapsed();
             let result = self.attempt::<G>(body).await.map(|reply| Reply { queued, ..reply });
             permit.settle(&result);
+            call.note(&result);
             result
         };
-        policy.run(observer, cancel, attempt).await
+        let result = policy.run(observer, cancel, attempt).await;
+        call.ended(result)
     }
 
     async fn attempt<G: Gather>(&self, body: &Value) -> Result<Reply, Verdict> {
