@@ -6,6 +6,7 @@
 mod bad_input;
 mod context;
 mod crash;
+mod crowd;
 mod endpoint;
 mod external_agent;
 mod gaia;

@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use gaia_tests::machine::{Used, used};
 use gaia_tests::scripted::{TaskScript, turn};
 use serde_json::{Value, json};
 
@@ -37,8 +38,8 @@ fn main() -> anyhow::Result<()> {
         writeln!(
             out,
             "ratio: processor time {:.1}, memory {:.1}",
-            theirs.cpu.as_secs_f64() / ours.cpu.as_secs_f64(),
-            theirs.peak_kilobytes as f64 / ours.peak_kilobytes as f64
+            theirs.used.cpu.as_secs_f64() / ours.used.cpu.as_secs_f64(),
+            theirs.used.peak_kilobytes as f64 / ours.used.peak_kilobytes as f64
         )?;
     }
     Ok(())
@@ -51,9 +52,8 @@ fn turns() -> usize {
 
 struct Cost {
     wall: Duration,
-    /// Of the whole process, its start included.
-    cpu: Duration,
-    peak_kilobytes: u64,
+    /// By the whole process, its start included.
+    used: Used,
 }
 
 impl Cost {
@@ -61,9 +61,9 @@ impl Cost {
         writeln!(
             out,
             "{name}: {:.2} ms of processor time a turn ({:.2} s in all), peak memory {:.0} MB, {:.1} s",
-            self.cpu.as_secs_f64() * 1e3 / turns() as f64,
-            self.cpu.as_secs_f64(),
-            self.peak_kilobytes as f64 / 1024.0,
+            self.used.cpu.as_secs_f64() * 1e3 / turns() as f64,
+            self.used.cpu.as_secs_f64(),
+            self.used.peak_kilobytes as f64 / 1024.0,
             self.wall.as_secs_f64()
         )
     }
@@ -121,11 +121,9 @@ fn measure_gaia() -> anyhow::Result<Cost> {
             .spawn()
             .context("gaia is not built")?,
     );
-    let (mut cpu, mut peak_kilobytes) = (Duration::ZERO, 0);
+    let mut last = Used::default();
     let status = loop {
-        if let Some((now, peak)) = look(gaia.0.id()) {
-            (cpu, peak_kilobytes) = (now, peak);
-        }
+        last = used(gaia.0.id()).unwrap_or(last);
         if let Some(status) = gaia.0.try_wait()? {
             break status;
         }
@@ -136,7 +134,7 @@ fn measure_gaia() -> anyhow::Result<Cost> {
     let printed: Value = serde_json::from_str(&fs_err::read_to_string(folder.path().join("stdout"))?)?;
     let totals = &printed["figures"]["totals"];
     ensure!(totals["correct"] == SAMPLES, "not all samples are right: {totals:#}");
-    Ok(Cost { wall, cpu, peak_kilobytes })
+    Ok(Cost { wall, used: last })
 }
 
 fn measure_peer(python: &str) -> anyhow::Result<Cost> {
@@ -155,7 +153,7 @@ fn measure_peer(python: &str) -> anyhow::Result<Cost> {
     let cost: Value = serde_json::from_str(text.lines().last().unwrap_or_default())?;
     let seconds = |name: &str| cost[name].as_f64().map(Duration::from_secs_f64).context("no figure");
     let peak_kilobytes = cost["peak_kilobytes"].as_u64().context("no figure")?;
-    Ok(Cost { wall: seconds("wall")?, cpu: seconds("cpu")?, peak_kilobytes })
+    Ok(Cost { wall: seconds("wall")?, used: Used { cpu: seconds("cpu")?, peak_kilobytes } })
 }
 
 /// The folder of the programs of this build.
@@ -163,19 +161,6 @@ fn programs() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own.parent().and_then(Path::parent).context("this program is in no build folder")?;
     Ok(folder.to_owned())
-}
-
-/// Processor time so far and peak memory of a process; `None` when it is gone.
-fn look(pid: u32) -> Option<(Duration, u64)> {
-    /// Linux counts in these for everyone, whatever its own clock is.
-    const TICKS_PER_SECOND: f64 = 100.0;
-    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
-    let cpu = Duration::from_secs_f64((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND);
-    let status = fs_err::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some((cpu, peak.trim().trim_end_matches(" kB").parse().ok()?))
 }
 
 /// A process that ends with this program.

@@ -1,6 +1,7 @@
 //! What the tests need of the machine: the programs of the workspace, and an image for containers.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A program of the workspace, beside the folder of the test that runs.
 ///
@@ -29,4 +30,26 @@ pub fn sandbox_image() -> String {
         .find_map(|name| std::env::var(name).ok())
         .or_else(recorded)
         .unwrap_or_else(|| "python:3.11".to_owned())
+}
+
+/// What a process has used since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Processor time, of all its threads.
+    pub cpu: Duration,
+    /// The most memory that it had (`VmHWM`).
+    pub peak_kilobytes: u64,
+}
+
+/// What a process has used so far; `None` when it is gone.
+pub fn used(pid: u32) -> Option<Used> {
+    /// Linux counts in these for everyone, whatever its own clock is.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
+    let cpu = Duration::from_secs_f64((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND);
+    let status = fs_err::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(Used { cpu, peak_kilobytes: peak.trim().trim_end_matches(" kB").parse().ok()? })
 }
