@@ -1,4 +1,4 @@
-# How `.ci/clients` and `.ci/servers` install packages for this user. Sourced after lib.sh, not run.
+# How `.ci/clients`, `.ci/servers` and `.ci/inspect` install packages for this user. Sourced after lib.sh, not run.
 # shellcheck shell=bash
 
 ATTEMPTS=3

@@ -1,4 +1,4 @@
-//! What `.ci/clients`, `.ci/servers` and `.ci/model` installed.
+//! What `.ci/clients`, `.ci/servers`, `.ci/model` and `.ci/inspect` installed.
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,14 @@ pub fn servers() -> PathBuf {
 pub fn model() -> PathBuf {
     let pins = ["fast.txt", "portable.txt", "weights.txt"];
     folder("model", &pins.map(|name| format!("model/pins/{name}")))
+}
+
+/// An environment with Inspect; its interpreter is `python/bin/python`.
+///
+/// # Panics
+/// When that of the pinned version is not there.
+pub fn inspect() -> PathBuf {
+    folder("inspect", &["view/pins/inspect.txt".to_owned()])
 }
 
 /// Named after the files in this order, as `.ci/packages.sh` does.

@@ -4,6 +4,7 @@ pub mod browser;
 pub mod frozen;
 pub mod installed;
 pub mod machine;
+pub mod made_run;
 pub mod scripted;
 pub mod stored_run;
 

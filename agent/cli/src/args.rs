@@ -9,7 +9,10 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Hub;
 use crate::exit_code;
-pub use results::{CompareArguments, CompareFormat, ReportArguments, ReportFormat};
+pub use results::{
+    CompareArguments, CompareFormat, ExportArguments, ExportFormat, ReportArguments, ReportFormat,
+    ViewArguments,
+};
 
 /// Runs the GAIA benchmark with an agent that speaks only MCP.
 #[derive(Debug, Parser)]
@@ -41,6 +44,8 @@ pub enum Command {
     Report(ReportArguments),
     /// Say what changed between runs, who won which task, and whether the difference means anything
     Compare(CompareArguments),
+    /// Look at runs in a browser: lists, trajectories, search; live runs too
+    View(ViewArguments),
     /// Write the answers of a run for other programs
     Export(ExportArguments),
     /// List every tool that the model would be offered, and why others are hidden
@@ -271,36 +276,6 @@ pub enum ScorerName {
     Official,
     /// HelloAgents' exact match
     Quasi,
-}
-
-#[derive(Debug, Args)]
-pub struct ExportArguments {
-    /// Path of a run, the shortest unique prefix of its id, or `last`
-    pub run: String,
-
-    /// What to write
-    #[arg(long, value_enum)]
-    pub format: ExportFormat,
-
-    /// File to write; without it stdout
-    #[arg(long, value_name = "PATH")]
-    pub out: Option<PathBuf>,
-
-    /// Write a submission of a run that is not whole: what is missing counts as wrong
-    #[arg(long)]
-    pub partial: bool,
-
-    /// Folder that holds the runs
-    #[arg(long, value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
-    pub runs: PathBuf,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// JSON lines that the leaderboard takes
-    Submission,
-    /// One row a sample
-    Csv,
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ mod run;
 mod schema;
 mod score;
 mod tools;
+mod view;
 
 use std::path::PathBuf;
 
@@ -43,6 +44,7 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
         Command::Score(arguments) => score::score(arguments, surroundings),
         Command::Report(arguments) => report::report(arguments, surroundings),
         Command::Compare(arguments) => compare::compare(arguments, surroundings),
+        Command::View(arguments) => view::view(arguments, surroundings).await,
         Command::Export(arguments) => export::export(arguments, surroundings),
         Command::Tools(arguments) => tools::tools(arguments, surroundings).await,
         Command::Call(arguments) => call::call(arguments, surroundings).await,

@@ -8,5 +8,5 @@ mod text;
 
 pub use chart::{Bin, Dot, Mark, Part, bar, histogram, interval_bar, scatter, stacked_bar};
 pub use number::{count, duration, money, percent, percent_range, points, short_count};
-pub use shell::{Reach, Shell, document};
+pub use shell::{Reach, Shell, document, styled_document};
 pub use text::{Breaks, Clean, clean, shown, shown_lines};

@@ -1,7 +1,6 @@
 //! What a run says: figures, the table, the report, the submission. Everything is computed from `run.json` and the
 //! `result.json` files, so it can be written again at any time.
 
-mod csv;
 mod failures;
 mod figures;
 mod files;
@@ -19,7 +18,7 @@ mod table;
 #[cfg(test)]
 pub(crate) mod test_run;
 
-pub use csv::write_csv;
+pub(crate) use failures::class_of;
 pub use figures::{Figures, Metric, Subset};
 pub use files::write_files;
 pub use groups::{Division, Group, LevelGroup};

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 pub use artefact::{artefact_name, picture_name};
 pub use event_log::EventLog;
-pub use find::find_run;
+pub use find::{find_run, run_ids};
 pub use format::{
     DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey,
     SampleResult, SampleScore, SampleTiming, Saved, Session, StageRecord, StagedRecord, StagedStop,

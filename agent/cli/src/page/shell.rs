@@ -34,18 +34,24 @@ pub struct Shell<'a> {
 /// with the text of others stays text by the escaping, and would not run if that failed. There are no `style`
 /// attributes, which the policy forbids too.
 pub fn document(shell: &Shell<'_>) -> Markup {
+    styled_document(shell, "")
+}
+
+/// The same with rules of the page's own, ours and constant.
+pub fn styled_document(shell: &Shell<'_>, style: &'static str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy(shell));
+                meta http-equiv="Content-Security-Policy" content=(policy(shell, style));
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
                 title { (shell.title) }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
+                @if !style.is_empty() { style { (PreEscaped(style)) } }
                 script { (PreEscaped(THEME_SCRIPT)) }
             }
             body {
@@ -60,7 +66,8 @@ pub fn document(shell: &Shell<'_>) -> Markup {
     }
 }
 
-fn policy(shell: &Shell<'_>) -> String {
+fn policy(shell: &Shell<'_>, style: &str) -> String {
+    let style = if style.is_empty() { String::new() } else { format!(" {}", hash(style)) };
     let scripts = match shell.script {
         "" => hash(THEME_SCRIPT),
         script => format!("{} {}", hash(THEME_SCRIPT), hash(script)),
@@ -69,7 +76,10 @@ fn policy(shell: &Shell<'_>) -> String {
         Reach::Nothing => "img-src data:; form-action 'none'",
         Reach::Origin => "img-src 'self' data:; media-src 'self'; connect-src 'self'; form-action 'self'",
     };
-    format!("default-src 'none'; style-src {}; script-src {scripts}; {reach}; base-uri 'none'", hash(STYLE))
+    format!(
+        "default-src 'none'; style-src {}{style}; script-src {scripts}; {reach}; base-uri 'none'",
+        hash(STYLE)
+    )
 }
 
 fn hash(text: &str) -> String {

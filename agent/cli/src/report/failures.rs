@@ -5,7 +5,7 @@ use gaia_scorer::miss::{Miss, diagnose};
 use serde::Serialize;
 
 use super::observed::Observed;
-use crate::store::{SampleEntry, SampleKey};
+use crate::store::{RunDirectory, SampleEntry, SampleKey};
 
 /// Why samples are not right, found without any model. The classes do not overlap: each sample is in the first one that
 /// fits. What a class says is a hint where to look, not a proof.
@@ -64,6 +64,12 @@ impl FailureCount {
         classes.sort_by_key(|((rank, _), class)| (*rank, std::cmp::Reverse(class.samples)));
         Failures { classes: classes.into_iter().map(|(_, class)| class).collect() }
     }
+}
+
+/// The class of one sample, for which its trajectory is read.
+pub(crate) fn class_of(run: &RunDirectory, entry: &SampleEntry) -> Option<String> {
+    let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
+    classify(entry, &Observed::of_sample(run, &key)).map(|(_, name)| name)
 }
 
 /// Rank and name of the class of a sample.

@@ -48,7 +48,7 @@ pub fn find_run(name: &str, runs: &Path) -> Result<PathBuf, StoreError> {
 }
 
 /// Ids of all runs in a folder, oldest first.
-fn run_ids(runs: &Path) -> Result<Vec<String>, StoreError> {
+pub fn run_ids(runs: &Path) -> Result<Vec<String>, StoreError> {
     if !runs.is_dir() {
         return Ok(Vec::new());
     }

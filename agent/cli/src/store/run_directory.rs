@@ -55,6 +55,11 @@ impl RunDirectory {
         Ok(lock)
     }
 
+    /// Whether a process works on the run at this moment.
+    pub fn is_worked_on(&self) -> bool {
+        RunLock::is_held(&self.path)
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

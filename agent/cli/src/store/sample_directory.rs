@@ -33,6 +33,11 @@ impl SampleDirectory {
         self.path.join(EVENTS_FILE)
     }
 
+    /// The commit mark, which is not there before the outcome.
+    pub fn result_path(&self) -> PathBuf {
+        self.path.join(RESULT_FILE)
+    }
+
     /// Opens the event log for one more attempt.
     pub fn start_attempt(&self, secrets: Arc<Secrets>) -> Result<EventLog, StoreError> {
         self.create()?;
@@ -62,12 +67,12 @@ impl SampleDirectory {
         self.create()?;
         let mut text = serde_json::to_vec_pretty(result).map_err(io::Error::from)?;
         text.push(b'\n');
-        Ok(write_atomically(&self.path.join(RESULT_FILE), &text)?)
+        Ok(write_atomically(&self.result_path(), &text)?)
     }
 
     /// The committed outcome, or `None` when the sample has none.
     pub fn result(&self) -> Result<Option<SampleResult>, StoreError> {
-        let path = self.path.join(RESULT_FILE);
+        let path = self.result_path();
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -81,7 +86,7 @@ impl SampleDirectory {
 
     /// Takes the commit mark away, so that the sample runs again. The events stay.
     pub fn withdraw(&self) -> Result<(), StoreError> {
-        match fs::remove_file(self.path.join(RESULT_FILE)) {
+        match fs::remove_file(self.result_path()) {
             Ok(()) => Ok(sync_folder(&self.path)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error.into()),
