@@ -1,4 +1,4 @@
-//! Ten samples through the whole line with a real, if tiny, model. It answers next to nothing; what counts is that
+//! Samples through the whole line with a real, if tiny, model. It answers next to nothing; what counts is that
 //! every sample ends in one outcome with a clean trajectory, and that its calls reached the tools.
 
 use std::collections::BTreeMap;
@@ -14,28 +14,37 @@ const SAMPLES: usize = 10;
 
 #[tokio::test]
 async fn a_real_model_ends_ten_samples_cleanly_streaming() {
-    ten_samples(true).await;
+    ended_cleanly("react", SAMPLES, "stream = true").await;
 }
 
 #[tokio::test]
 async fn a_real_model_ends_ten_samples_cleanly_in_whole_replies() {
-    ten_samples(false).await;
+    ended_cleanly("react", SAMPLES, "stream = false").await;
 }
 
-async fn ten_samples(stream: bool) {
+#[tokio::test]
+async fn a_real_model_plans_and_delegates_and_ends_its_samples_cleanly() {
+    for strategy in ["plan", "delegate"] {
+        ended_cleanly(strategy, 2, "stream = true").await;
+    }
+}
+
+async fn ended_cleanly(strategy: &str, samples: usize, delivery: &str) {
     let llama = Llama::start().await;
+    // A helper takes two, and the manager one before and one after.
+    let max_steps = if strategy == "delegate" { 4 } else { 2 };
     let desk = Desk::new();
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/samples");
+    let dataset = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/samples");
     let config = format!(
         r#"
 [dataset]
 path = "{}"
-limit = {SAMPLES}
+limit = {samples}
 
 [model]
 name = "smol"
 base_url = "{}"
-stream = {stream}
+{delivery}
 context_window = {CONTEXT_TOKENS}
 max_retries = 2
 
@@ -45,14 +54,18 @@ temperature = 0
 max_tokens = 48
 
 [agent]
-max_steps = 2
+max_steps = {max_steps}
 answer_tool = "submit/submit"
+
+[strategy]
+name = "{strategy}"
+helper_steps = 2
 
 [run]
 concurrency = 1
 
 {SHELL_AND_SUBMIT}"#,
-        samples.display(),
+        dataset.display(),
         llama.base_url
     );
     desk.write("c.toml", &config);
@@ -61,7 +74,7 @@ concurrency = 1
 
     let run = desk.runs().pop().unwrap_or_else(|| panic!("no run: {ended:#?}"));
     let results = results(&run);
-    assert_eq!(results.len(), SAMPLES, "a sample has no outcome: {ended:#?}");
+    assert_eq!(results.len(), samples, "a sample has no outcome: {ended:#?}");
     let errors: Vec<&Value> = results.iter().filter(|result| result["status"] == "error").collect();
     assert_eq!(ended.code, if errors.is_empty() { 0 } else { 3 }, "{ended:#?}");
     assert!(errors.is_empty(), "this model never fails for good: {errors:#?}");
@@ -76,21 +89,27 @@ concurrency = 1
         calls += outcome.tool_calls;
     }
     // The grammar that forces a call lets text come first, and this model often writes until it is cut off.
-    assert!(calls >= 3, "only {calls} forced calls in {SAMPLES} samples");
+    assert!(samples < SAMPLES || calls >= 3, "only {calls} forced calls in {samples} samples");
 }
 
 /// Each event is one of ours, begin and end stand where they belong, and every call has exactly one result before
-/// the model is asked again.
+/// whoever made it is asked again.
 fn clean_trajectory(path: &Path) -> Outcome {
     let text = fs_err::read_to_string(path).unwrap();
-    let events: Vec<AgentEvent> = text
+    let events: Vec<(String, AgentEvent)> = text
         .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}")))
+        .map(|line| {
+            let branch =
+                serde_json::from_str::<Value>(line).unwrap()["branch"].as_str().unwrap_or("").to_owned();
+            (branch, serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}")))
+        })
         .collect();
-    assert!(matches!(events.first(), Some(AgentEvent::Started { .. })), "{text}");
-    let mut open: BTreeMap<&str, u32> = BTreeMap::new();
+    assert!(matches!(events.first(), Some((_, AgentEvent::Started { .. }))), "{text}");
+    // By role.
+    let mut open: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
     let mut finished = 0;
-    for event in &events {
+    for (branch, event) in &events {
+        let open = open.entry(branch).or_default();
         match event {
             AgentEvent::ModelCall { .. } | AgentEvent::Finished { .. } => {
                 assert!(
@@ -112,7 +131,7 @@ fn clean_trajectory(path: &Path) -> Outcome {
     }
     assert_eq!(finished, 1, "{text}");
     match events.last() {
-        Some(AgentEvent::Finished { outcome }) => outcome.clone(),
+        Some((_, AgentEvent::Finished { outcome })) => outcome.clone(),
         other => panic!("the last event is {other:?}"),
     }
 }

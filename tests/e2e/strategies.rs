@@ -211,6 +211,44 @@ async fn delegate_answers_the_sample_set() {
     }
 }
 
+/// Another model at the same endpoint asks in the same line; one with a limit of its own has its own.
+#[tokio::test]
+async fn a_role_at_the_same_endpoint_shares_its_pace() {
+    for (more, most) in [("", 1), ("max_concurrent_requests = 3\n", 4)] {
+        let rows: Vec<_> =
+            (0..6).map(|number| (format!("task-{number}"), format!("Where is number {number}?"))).collect();
+        let script = rows.iter().fold(Script::new(), |script, (_, question)| {
+            let turns = (0..4).map(|_| turn::raw_call("submit", "{}")).chain([turn::submit("here")]);
+            script.with(TaskScript::new(question, turns).forced_answer("1. Look."))
+        });
+        let options = Options { latency: std::time::Duration::from_millis(100), ..Options::default() };
+        let model = ScriptedModel::start(script, options).await.unwrap();
+        let desk = Desk::new();
+        let dataset: Vec<_> =
+            rows.iter().map(|(id, question)| (id.as_str(), question.as_str(), 1, "here")).collect();
+        desk.dataset(&dataset);
+        desk.write(
+            "c.toml",
+            &format!(
+                "[dataset]\npath = \"samples\"\n[model]\nname = \"worker\"\nbase_url = {:?}\nmax_concurrent_requests = 1\n\
+                 [run]\nconcurrency = 6\n[strategy]\nname = \"plan\"\nreplan_every = 1\n[strategy.planner]\nname = \"thinker\"\n{more}\
+                 [mcp_servers.submit]\ncommand = \"gaia-mcp-submit\"\n",
+                model.base_url
+            ),
+        );
+        let ended = desk.gaia(&["run", "c.toml"]).await;
+        assert_eq!(ended.code, 0, "{ended:#?}");
+        let names = |name: &str| model.requests().iter().filter(|asked| asked.body["model"] == name).count();
+        assert!(names("worker") >= 30 && names("thinker") >= 6, "{} {}", names("worker"), names("thinker"));
+        let stats = model.stats();
+        match most {
+            1 => assert_eq!(stats.max_in_flight, 1, "{stats:?}"),
+            most => assert!((2..=most).contains(&stats.max_in_flight), "{stats:?}"),
+        }
+        model.close().await;
+    }
+}
+
 /// Answers differ from run to run, so that the vote is tied; the judge is another model at another endpoint.
 #[tokio::test]
 async fn a_tie_goes_to_the_judges_own_model_and_its_answer_is_one_of_the_candidates() {

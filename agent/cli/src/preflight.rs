@@ -99,7 +99,9 @@ impl Ready {
                         reach(url).await?;
                     }
                     let role_key = role.api_key.as_ref();
-                    let is_same = url == base_url && role_key.map(Secret::expose) == key.map(Secret::expose);
+                    let is_same = url == base_url
+                        && role_key.map(Secret::expose) == key.map(Secret::expose)
+                        && limits_of(&role.config) == limits_of(model_config);
                     let endpoint = if is_same { endpoint } else { endpoint_of(&role.config) };
                     Some(role_at(loaded, &role.config, role_key, url, endpoint, &offer.answer_tool)?)
                 }
@@ -169,13 +171,18 @@ fn role_at(
     Ok(Role { model, settings: agent_settings(loaded, config, base_url, known, answer_tool) })
 }
 
-/// One for all models at the same address with the same key: what one of them learns holds for the others.
+/// One for all models at the same address with the same key and the same limits: what one of them learns holds for the
+/// others.
 pub(crate) fn endpoint_of(config: &ModelConfig) -> Arc<Endpoint> {
-    Arc::new(Endpoint::new(EndpointLimits {
+    Arc::new(Endpoint::new(limits_of(config)))
+}
+
+fn limits_of(config: &ModelConfig) -> EndpointLimits {
+    EndpointLimits {
         requests_per_minute: config.requests_per_minute,
         tokens_per_minute: config.tokens_per_minute,
         concurrent_requests: config.max_concurrent_requests,
-    }))
+    }
 }
 
 /// Stands where no model of ours is asked.

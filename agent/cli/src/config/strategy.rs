@@ -21,7 +21,8 @@ pub struct StrategyConfig {
     #[schemars(range(min = 2))]
     pub helper_steps: u32,
     /// The model that plans. In this and the other tables of roles may stand whatever may stand in `[model]`, whose
-    /// values count for what is absent. A role with a `base_url` of its own is sent no key but its own.
+    /// values count for what is absent. A role with a `base_url` of its own is sent no key but its own. At the same endpoint
+    /// it shares the pace of `[model]`, unless it has limits of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ModelConfig>")]
     pub planner: Option<Table>,

@@ -23,6 +23,8 @@ pub(super) enum Verdict {
 pub(super) enum Cause {
     /// Too much was asked of the endpoint: by this run, or by everybody.
     Overload,
+    /// The endpoint was not there to be asked.
+    Absence,
     Fault,
 }
 
@@ -38,6 +40,9 @@ impl Verdict {
 /// The status decides first and the body second: bodies come in every shape, a status does not.
 pub(super) fn failure(failure: &HttpFailure) -> Verdict {
     match failure {
+        HttpFailure::Unreachable(reason) => {
+            Verdict::Retry { reason: reason.clone(), after: None, cause: Cause::Absence }
+        }
         HttpFailure::Transport(reason) => Verdict::retry(reason.clone()),
         HttpFailure::Page { status, body } => Verdict::retry(format!(
             "a web page came in place of a reply (HTTP {status}; check `model.base_url`): {}",

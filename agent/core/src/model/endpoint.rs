@@ -117,20 +117,20 @@ impl Call<'_> {
     /// Draws from how a request ended whether the endpoint lives.
     pub(super) fn note(&self, result: &Result<Reply, Verdict>) {
         match result {
-            Err(Verdict::Retry { .. }) => self.endpoint.life().failed(self.number),
+            Err(Verdict::Retry { cause, .. }) => self.endpoint.life().failed(self.number, *cause),
             // A refusal is an answer too.
             Ok(_) | Err(Verdict::GiveUp(_)) => self.endpoint.life().showed(),
         }
     }
 
-    /// What a call comes to that got no reply for all its retries: when nobody else got one meanwhile, it is the endpoint
-    /// that is dead, and not this request that it cannot take.
+    /// What a call comes to that got no reply for all its retries: when it may be the endpoint that is dead, and not this
+    /// request that it cannot take, nobody is to ask any more.
     pub(super) fn ended(self, result: Result<Reply, ModelError>) -> Result<Reply, ModelError> {
         let Err(ModelError::Unavailable(words)) = result else { return result };
-        let Some(failing) = self.endpoint.life().is_dead(self.signs) else {
+        let Some(how) = self.endpoint.life().death(self.number, self.signs) else {
             return Err(ModelError::Unavailable(words));
         };
-        let words = format!("it has answered none of the last {failing} calls, retries included: {words}");
+        let words = format!("{how}: {words}");
         self.endpoint.pace().refuse(&words);
         self.endpoint.changed.notify_one();
         Err(ModelError::Refused(words))

@@ -38,7 +38,10 @@ pub(super) enum HttpFailure {
     /// A web page with a good status: a proxy's, or the address is not that of an API.
     #[error("HTTP {status}, a web page: {body}")]
     Page { status: u16, body: String },
-    /// No reply at all: refused, reset, timed out, not resolved.
+    /// Nothing was sent: refused, not resolved.
+    #[error("{0}")]
+    Unreachable(String),
+    /// No reply: reset, timed out.
     #[error("{0}")]
     Transport(String),
 }
@@ -63,8 +66,10 @@ impl tower::Service<HttpRequestFactory> for ModelService {
         let delivery = self.delivery;
         Box::pin(async move {
             let request = factory.build().await.map_err(|error| HttpFailure::Transport(error.to_string()))?;
-            let response =
-                client.execute(request).await.map_err(|error| HttpFailure::Transport(describe(&error)))?;
+            let response = client.execute(request).await.map_err(|error| match error.is_connect() {
+                true => HttpFailure::Unreachable(describe(&error)),
+                false => HttpFailure::Transport(describe(&error)),
+            })?;
             let status = response.status();
             let content_type = header(response.headers(), CONTENT_TYPE.as_str()).unwrap_or("").to_owned();
             if !status.is_success() {
