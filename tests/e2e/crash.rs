@@ -394,3 +394,65 @@ async fn an_engine_that_restarts_costs_no_sample_and_leaves_no_container() {
     .await;
     model.close().await;
 }
+
+/// The process of this name that `parent` started itself.
+fn child_of(parent: u32, name: &str) -> Option<u32> {
+    let tasks = fs_err::read_dir(format!("/proc/{parent}/task")).ok()?;
+    let children = tasks.filter_map(|task| fs_err::read_to_string(task.ok()?.path().join("children")).ok());
+    let ids: Vec<u32> = children
+        .flat_map(|line| line.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>())
+        .collect();
+    ids.into_iter().find(|id| {
+        let line = fs_err::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let program = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        program.ends_with(name.as_bytes())
+    })
+}
+
+#[tokio::test]
+async fn a_server_of_all_samples_that_is_killed_costs_calls_and_no_sample() {
+    let rows: Vec<_> = (0..6).map(|n| (format!("task-{n:02}"), format!("What is number {n:02}?"))).collect();
+    // Each turn prints the answer, since what was asked of the killed server is lost.
+    let script = rows.iter().fold(Script::new(), |script, (_, question)| {
+        let mut turns: Vec<_> =
+            (0..8).map(|_| turn::bash("sleep 0.2; echo ANSWER: blue").with_latency_ms(100)).collect();
+        turns.push(turn::submit("${answer}"));
+        script.task(question, turns)
+    });
+    let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    let text = light_config(&model.base_url)
+        .replace("[mcp_servers.submit]\ncommand = \"gaia-mcp-submit\"\n", SHELL_AND_SUBMIT);
+    desk.write("c.toml", &text);
+    let child = desk.command(&["run", "c.toml"]).spawn().unwrap();
+    for at_least in [8, 24] {
+        model.wait_until(|stats| stats.ok >= at_least).await;
+        let server = child_of(child.id().unwrap(), "gaia-mcp-bash").expect("one server for all samples");
+        let killed =
+            std::process::Command::new("kill").args(["-KILL", &server.to_string()]).status().unwrap();
+        assert!(killed.success());
+    }
+    let ended = Ended::from(child.wait_with_output().await.unwrap());
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    let stats = model.stats();
+    model.close().await;
+    assert!(stats.violations.is_empty(), "{:#?}", stats.violations);
+    let run = desk.runs().pop().unwrap();
+    let outcomes = outcomes(&run);
+    assert_eq!(outcomes.len(), rows.len());
+    for (task, outcome) in &outcomes {
+        assert!(outcome["score"]["correct"] == true && outcome["steps"] == 9, "{task}: {outcome:#}");
+    }
+    let logs = rows.iter().map(|(id, _)| run.join("samples").join(id).join("1/events.jsonl"));
+    let told: usize = logs
+        .map(|log| fs_err::read_to_string(log).unwrap())
+        .map(|log| {
+            log.lines().filter(|line| line.contains("tool_result") && line.contains("was restarted")).count()
+        })
+        .sum();
+    assert!(told >= 2, "the model was told {told} times");
+    let id = run.file_name().unwrap().to_str().unwrap();
+    eventually("no container is left", REMOVAL_LIMIT, async || containers("gaia.run", id).await.is_empty())
+        .await;
+}

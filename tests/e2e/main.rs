@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod context;
+mod control;
 mod crash;
 mod crowd;
 mod endpoint;
@@ -20,6 +21,7 @@ mod plugged;
 mod private_engine;
 mod protocols;
 mod real_model;
+mod recordings;
 mod replay;
 mod rules;
 mod runs;
@@ -27,4 +29,5 @@ mod secrets;
 mod staged;
 mod strategies;
 mod support;
+mod telemetry;
 mod third_party;

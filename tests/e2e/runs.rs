@@ -303,6 +303,46 @@ async fn a_resume_takes_other_limits_and_refuses_what_would_make_answers_incompa
 }
 
 #[tokio::test]
+async fn a_resume_takes_another_concurrency_limit_and_address_at_once() {
+    let rows = rows(8);
+    let script = |latency_ms| {
+        rows.iter().fold(Script::new(), |script, (_, question)| {
+            script.task(question, [turn::text("hm").with_latency_ms(latency_ms), turn::submit("blue")])
+        })
+    };
+    let first = ScriptedModel::start(script(100), Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    desk.write("c.toml", &quick(&first.base_url, 1));
+    let mut child = desk.command(&["run", "c.toml"]).spawn().unwrap();
+    first.wait_until(|stats| stats.ok >= 5).await;
+    child.kill().await.unwrap();
+    first.close().await;
+    let run = desk.runs().pop().unwrap();
+    let committed = results(&run).len();
+    assert!((1..8).contains(&committed), "{committed} had an outcome");
+
+    let second = ScriptedModel::start(script(200), Options::default()).await.unwrap();
+    let url = format!("model.base_url=\"{}\"", second.base_url);
+    let ended = desk
+        .gaia(&["resume", "last", "--concurrency", "4", "--set", "agent.max_steps=7", "--set", &url])
+        .await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    assert!(results(&run).iter().all(|result| result["score"]["correct"] == true));
+    let stats = second.stats();
+    assert_eq!(stats.tasks.len(), 8 - committed, "what had an outcome was not asked again");
+    assert!(stats.max_in_flight > 1 && stats.max_in_flight <= 4, "{stats:#?}");
+    let record = json(&run.join("run.json"));
+    let sessions = record["sessions"].as_array().unwrap();
+    assert_eq!((sessions.len(), &sessions[0]["concurrency"]), (2, &1.into()));
+    assert_eq!(sessions[1]["concurrency"], 4);
+    assert_eq!(sessions[1]["endpoint"], second.base_url);
+    assert_eq!(sessions[1]["config"]["agent"]["max_steps"], 7);
+    assert_ne!(record["config"]["agent"]["max_steps"], 7, "what the run began with stays");
+    second.close().await;
+}
+
+#[tokio::test]
 async fn the_first_interrupt_lets_running_samples_finish_and_a_resume_does_the_rest() {
     let rows = rows(8);
     let slow = rows.iter().fold(Script::new(), |script, (_, question)| {
@@ -331,6 +371,94 @@ async fn the_first_interrupt_lets_running_samples_finish_and_a_resume_does_the_r
     assert_eq!(ended.code, 0, "{ended:#?}");
     assert_eq!(results(&run).len(), 8);
     model.close().await;
+}
+
+/// What a signal of each kind does: first one, then another, then a third.
+#[tokio::test]
+async fn the_second_signal_cancels_and_the_third_leaves_at_once() {
+    for signal in ["-INT", "-TERM"] {
+        let rows = rows(3);
+        let script = rows.iter().fold(Script::new(), |script, (_, question)| {
+            script.task(question, [turn::submit("blue").with_latency_ms(3_600_000)])
+        });
+        let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+        let desk = Desk::new();
+        dataset(&desk, &rows);
+        desk.write("c.toml", &quick(&model.base_url, 2));
+        // A server that neither closed input nor SIGTERM ends keeps the second signal from being the last.
+        let stubborn = desk.write("stubborn.sh", "trap '' TERM HUP INT\n\"$1\"\nwhile :; do sleep 1; done\n");
+        let submit = gaia_tests::machine::program("gaia-mcp-submit");
+        let config = quick(&model.base_url, 2).replace(
+            "command = \"gaia-mcp-submit\"",
+            &format!("command = \"bash\"\nargs = [\"{}\", \"{}\"]", stubborn.display(), submit.display()),
+        );
+        desk.write("stubborn.toml", &config);
+
+        let (mut child, pid, mut lines) = begun(&desk, "c.toml", &model, 2).await;
+        send(signal, &pid);
+        said(&mut lines, "running samples finish").await;
+        said(&mut lines, "waiting for 2 running samples: task-0").await;
+        send(signal, &pid);
+        said(&mut lines, "cancelling the running samples").await;
+        let rest = the_rest(&mut lines).await;
+        assert_eq!(child.wait().await.unwrap().code(), Some(3), "{rest}");
+        assert!(rest.contains("3 of 3 samples have no outcome"), "{rest}");
+        assert_eq!(results(&desk.runs().pop().unwrap()).len(), 0);
+
+        let asked = model.stats().requests;
+        let (mut child, pid, mut lines) = begun(&desk, "stubborn.toml", &model, asked + 2).await;
+        for words in ["running samples finish", "cancelling the running samples", "leaving"] {
+            send(signal, &pid);
+            said(&mut lines, words).await;
+        }
+        let rest = the_rest(&mut lines).await;
+        assert_eq!(child.wait().await.unwrap().code(), Some(3), "{rest}");
+        assert!(!rest.contains("Report") && !rest.contains("no outcome"), "it did not leave at once: {rest}");
+        model.close().await;
+    }
+}
+
+type Lines = tokio::io::Lines<BufReader<tokio::process::ChildStderr>>;
+
+/// A run whose model has been asked so often.
+async fn begun(
+    desk: &Desk,
+    config: &str,
+    model: &ScriptedModel,
+    requests: u64,
+) -> (tokio::process::Child, String, Lines) {
+    let mut child = desk.command(&["run", config]).spawn().unwrap();
+    model.wait_until(|stats| stats.requests >= requests).await;
+    let pid = child.id().unwrap().to_string();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    (child, pid, lines)
+}
+
+fn send(signal: &str, pid: &str) {
+    assert!(std::process::Command::new("kill").args([signal, pid]).status().unwrap().success());
+}
+
+async fn said(lines: &mut Lines, words: &str) {
+    let waiting = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(words) {
+                return;
+            }
+        }
+        panic!("it never said `{words}`");
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting)
+        .await
+        .unwrap_or_else(|_| panic!("it has not said `{words}`"));
+}
+
+async fn the_rest(lines: &mut Lines) -> String {
+    let mut rest = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        rest.push_str(&line);
+        rest.push('\n');
+    }
+    rest
 }
 
 #[tokio::test]

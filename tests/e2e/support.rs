@@ -35,6 +35,7 @@ pub(crate) fn stdio_server(name: &str, program_name: &str, args: &[&str]) -> Ser
         required: true,
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
+        max_concurrent_calls: None,
         redactor: Redactor::default(),
         prefix: None,
     }

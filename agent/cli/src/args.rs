@@ -1,6 +1,8 @@
 //! The command line as typed. What it means is decided in `command`.
 
 mod results;
+mod sealed;
+mod session;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +15,9 @@ pub use results::{
     CompareArguments, CompareFormat, ExportArguments, ExportFormat, ReportArguments, ReportFormat,
     ViewArguments,
 };
+
+pub use sealed::UnsealArguments;
+pub use session::{CtlArguments, CtlOrder, OutputArguments};
 
 /// Runs the GAIA benchmark with an agent that speaks only MCP.
 #[derive(Debug, Parser)]
@@ -36,6 +41,8 @@ pub enum Command {
     Run(RunArguments),
     /// Finish what is missing in a run; the truth takes no part in deciding what that is
     Resume(ResumeArguments),
+    /// Pause, resume, slow down or ask after a run that another process works on
+    Ctl(CtlArguments),
     /// Play a run again from its recording, without a network or Docker, and say where it first goes another way
     Replay(ReplayArguments),
     /// Score stored answers again, without a model or tools; or score pairs of answer and truth
@@ -48,6 +55,8 @@ pub enum Command {
     View(ViewArguments),
     /// Write the answers of a run for other programs
     Export(ExportArguments),
+    /// Make a run of a sealed recording and print its folder
+    Unseal(UnsealArguments),
     /// List every tool that the model would be offered, and why others are hidden
     Tools(ToolsArguments),
     /// Call one tool by hand and print what the model would be shown
@@ -143,12 +152,11 @@ pub struct RunArguments {
     pub staged: bool,
 
     /// Check everything, start every server once, say what would run, and stop
-    #[arg(long)]
+    #[arg(long, conflicts_with = "events")]
     pub dry_run: bool,
 
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
 /// How commands find a stored run.
@@ -189,9 +197,8 @@ pub struct ResumeArguments {
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
 
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ mod call;
 mod clean;
 mod compare;
 mod completions;
+mod ctl;
 mod dataset;
 mod doctor;
 mod export;
@@ -16,6 +17,7 @@ mod run;
 mod schema;
 mod score;
 mod tools;
+mod unseal;
 mod view;
 
 use std::path::PathBuf;
@@ -40,12 +42,14 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
     match command {
         Command::Run(arguments) => run::run(arguments, surroundings).await,
         Command::Resume(arguments) => resume::resume(arguments, surroundings).await,
+        Command::Ctl(arguments) => ctl::ctl(arguments, surroundings).await,
         Command::Replay(arguments) => replay::replay_run(arguments, surroundings).await,
         Command::Score(arguments) => score::score(arguments, surroundings),
         Command::Report(arguments) => report::report(arguments, surroundings),
         Command::Compare(arguments) => compare::compare(arguments, surroundings),
         Command::View(arguments) => view::view(arguments, surroundings).await,
         Command::Export(arguments) => export::export(arguments, surroundings),
+        Command::Unseal(arguments) => unseal::unseal(&arguments, surroundings),
         Command::Tools(arguments) => tools::tools(arguments, surroundings).await,
         Command::Call(arguments) => call::call(arguments, surroundings).await,
         Command::Host(arguments) => host::host(arguments, surroundings).await,

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use toml::{Table, Value};
 
+use crate::config::with_defaults;
 use crate::store::RunRecord;
 
 /// Keys that change how a run gets done and not what its answers are worth: where the model is reached and how
 /// patiently, how much may be spent, how many at a time. Everything else decides what the model sees or says.
-const FREE_KEYS: [&str; 34] = [
+const FREE_KEYS: [&str; 35] = [
     "run",
     "agent.budget",
     "agent.max_steps",
@@ -45,6 +46,7 @@ const FREE_KEYS: [&str; 34] = [
     "mcp_config",
     "mcp_servers.*.startup_timeout_sec",
     "mcp_servers.*.tool_timeout_sec",
+    "mcp_servers.*.max_concurrent_calls",
     "mcp_servers.*.bearer_token_env_var",
     "mcp_servers.*.headers",
 ];
@@ -89,7 +91,8 @@ pub(crate) fn differences(record: &RunRecord, today: &Today<'_>) -> Vec<Differen
         note("fingerprint of the system prompt", prompt, today.prompt);
     }
     note("tools that the model is offered", &record.tools.join(", "), &today.tools.join(", "));
-    compare(&record.config, today.config, "", is_free, &mut found);
+    // A key that came after the run began counts as what it is when nobody sets it.
+    compare(&with_defaults(&record.config), &with_defaults(today.config), "", is_free, &mut found);
     for (server, before) in record.sessions.first().into_iter().flat_map(|session| &session.images) {
         if let Some(now) = today.images.get(server).filter(|now| *now != before) {
             found.push(Difference {
@@ -225,6 +228,26 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_newer_than_the_run_counts_as_unset() {
+        let before = toml::toml! {
+            [model]
+            name = "m"
+            [mcp_servers.a]
+            command = "x"
+        };
+        let now = |order: bool, bytes: i64| {
+            let mut now = with_defaults(&before);
+            now["agent"]["result_bytes"] = bytes.into();
+            now["mcp_servers"]["a"]["supports_parallel_tool_calls"] = order.into();
+            now
+        };
+        let default = with_defaults(&before)["agent"]["result_bytes"].as_integer().unwrap();
+        assert_eq!(found(before.clone(), &now(false, default)), Vec::<String>::new());
+        let changed = found(before.clone(), &now(true, 5));
+        assert_eq!(changed, ["agent.result_bytes", "mcp_servers.a.supports_parallel_tool_calls"]);
+    }
+
+    #[test]
     fn what_the_model_sees_or_says_may_not() {
         let before = toml::toml! {
             [model]
@@ -250,7 +273,13 @@ mod tests {
         };
         assert_eq!(
             found(before, &now),
-            ["agent", "mcp_servers.a.args", "mcp_servers.b", "model.accepts", "model.params.temperature"]
+            [
+                "agent.result_bytes",
+                "mcp_servers.a.args",
+                "mcp_servers.b",
+                "model.accepts",
+                "model.params.temperature"
+            ]
         );
     }
 
@@ -341,6 +370,7 @@ mod tests {
             endpoint: String::new(),
             images: BTreeMap::from([("bash".to_owned(), "a:1".to_owned())]),
             config: None,
+            changes: Vec::new(),
         });
         let config = Table::new();
         let tools = ["a/x".to_owned(), "a/y".to_owned()];

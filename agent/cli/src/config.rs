@@ -29,6 +29,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use effective::with_defaults;
 pub use load::load;
 pub use problem::Problem;
 pub(crate) use resolve::token_store;

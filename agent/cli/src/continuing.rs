@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use gaia_agent::AgentEvent;
 use gaia_agent::model::{ChatModel, ModelError, ModelRequest, Reply, RetryObserver, fingerprint};
 use gaia_agent::tools::{OfferedTool, StandIn, ToolHost, ToolOutput};
+use gaia_agent::{AgentEvent, StopReason};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +40,7 @@ pub struct Continuing {
 impl Continuing {
     /// `None` when there is no whole turn to go on from.
     pub fn of(recording: Recording) -> Result<Option<Arc<Self>>, StoreError> {
-        let is_over = recording.events.iter().any(|event| matches!(event, AgentEvent::Finished { .. }));
-        let after_step = last_whole_turn(&recording.events).filter(|_| !is_over);
+        let after_step = last_whole_turn(&recording.events).filter(|_| can_go_on(&recording.events));
         let Some(after_step) = after_step else { return Ok(None) };
         let mut recording = recording;
         recording.events.retain(|event| step(event).is_none_or(|step| step <= after_step));
@@ -85,6 +84,17 @@ impl Continuing {
         self.diverged.store(true, Ordering::SeqCst);
         self.give_up.cancel();
     }
+}
+
+/// Whether there is something to go on with: an attempt that was lost before its end, or between its answer and the
+/// commit of it. One that a limit, an error or a cancellation ended begins anew.
+fn can_go_on(events: &[AgentEvent]) -> bool {
+    events.iter().all(|event| match event {
+        AgentEvent::Finished { outcome } => {
+            matches!(outcome.stop, StopReason::AnswerTool | StopReason::AnswerText)
+        }
+        _ => true,
+    })
 }
 
 /// The last turn all of whose calls have a result.
@@ -218,6 +228,35 @@ mod tests {
         events.push(reply(3, &["c"]));
         assert_eq!(last_whole_turn(&events), Some(2));
         assert_eq!(last_whole_turn(&[]), None);
+    }
+
+    #[test]
+    fn an_answer_that_was_not_committed_is_gone_on_from_and_another_end_is_not() {
+        let finished = |stop| AgentEvent::Finished {
+            outcome: gaia_agent::Outcome {
+                status: gaia_agent::Status::Answered,
+                stop,
+                answer: Some("x".to_owned()),
+                raw_answer: None,
+                steps: 1,
+                tool_calls: 1,
+                usage: Usage::default(),
+                cost_usd: None,
+                timing: gaia_agent::Timing::default(),
+                error: None,
+            },
+        };
+        let lost = vec![reply(1, &["a"]), result(1, "a")];
+        assert!(can_go_on(&lost));
+        for (stop, goes_on) in [
+            (StopReason::AnswerTool, true),
+            (StopReason::AnswerText, true),
+            (StopReason::TimeLimit, false),
+            (StopReason::Cancelled, false),
+            (StopReason::Error, false),
+        ] {
+            assert_eq!(can_go_on(&[lost.clone(), vec![finished(stop)]].concat()), goes_on, "{stop:?}");
+        }
     }
 
     #[test]

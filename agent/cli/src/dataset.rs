@@ -1,6 +1,7 @@
 //! A GAIA snapshot on this machine: its questions, and for each question its own attachment.
 
 mod attachment;
+mod corrections;
 mod error;
 mod fingerprint;
 mod locate;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::config::Split;
 pub use attachment::stage_attachment;
+pub use corrections::{Correction, Corrections};
 pub use error::{DatasetError, RowProblem};
 pub use needs::{Needs, ToolNeed};
 pub use sample::{Annotator, PLACEHOLDER_TASK_ID, Sample};

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::console::{Console, Display};
 use crate::store::{SampleKey, SampleResult};
 use board::Board;
+pub use board::{Activity, RunningSample};
 
 /// Between two pictures of the live display.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(500);
@@ -99,6 +100,11 @@ impl Progress {
             }
             Display::Live | Display::Silent => {}
         }
+    }
+
+    /// What is being done, for others than the screen.
+    pub fn activity(&self) -> Activity {
+        locked(&self.shared.board).activity(Instant::now())
     }
 
     /// Takes the board off the screen.

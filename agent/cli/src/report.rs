@@ -1,6 +1,7 @@
 //! What a run says: figures, the table, the report, the submission. Everything is computed from `run.json` and the
 //! `result.json` files, so it can be written again at any time.
 
+mod corrected;
 mod failures;
 mod figures;
 mod files;

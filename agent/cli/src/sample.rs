@@ -22,11 +22,13 @@ use crate::config::Secrets;
 use crate::continuing::{Begin, Continuing};
 use crate::dataset::{Sample, stage_attachment};
 use crate::environment::{FILES_DIR, QUESTION, RUN_ID, SAMPLE_ID};
+use crate::feed::Feed;
 use crate::performer::{Part, Performer};
 use crate::progress::{Progress, SampleProgress};
 use crate::recording::Recording;
 use crate::scoring::score_answer;
 use crate::store::{EventLog, RunDirectory, SampleKey, SampleResult, SampleTiming, StoreError};
+use crate::telemetry::{SampleSpans, Telemetry};
 
 /// Further attempts, with fresh servers, of a sample that a failing server ended. One: what fails twice in a row is no
 /// accident, and restarts within the sample come before this.
@@ -55,6 +57,10 @@ pub struct SampleContext {
     pub begin: Begin,
     pub secrets: Arc<Secrets>,
     pub progress: Arc<Progress>,
+    /// Who hears of everything.
+    pub feed: Option<Arc<Feed>>,
+    /// Where spans go.
+    pub telemetry: Option<Arc<Telemetry>>,
 }
 
 impl SampleContext {
@@ -203,8 +209,10 @@ pub async fn open(
 ) -> Result<Opened, StoreError> {
     // Fails only when closed, which it never is.
     let permit = context.sandboxes.clone().acquire_owned().await.ok();
-    let directory = context.run.sample(&SampleKey { task_id: sample.task_id.clone(), epoch });
-    let log = directory.start_attempt(context.secrets.clone())?;
+    let key = SampleKey { task_id: sample.task_id.clone(), epoch };
+    let directory = context.run.sample(&key);
+    let tap = context.feed.as_ref().map(|feed| feed.of_sample(&key));
+    let log = directory.start_attempt(context.secrets.clone())?.with_tap(tap);
     let continuing = match begin {
         // Where several roles take turns, nobody knows whose turn was the last.
         Begin::WhereItStopped if context.performer.lone_model().is_some() => {
@@ -212,8 +220,13 @@ pub async fn open(
         }
         Begin::WhereItStopped | Begin::Anew => None,
     };
+    let spans = context
+        .telemetry
+        .clone()
+        .map(|telemetry| SampleSpans::new(telemetry, context.secrets.clone(), key.clone(), sample.level));
     let sink = Arc::new(SampleSink {
         log,
+        spans,
         progress: OnceLock::new(),
         continuing: continuing.clone(),
         seam: OnceLock::new(),
@@ -344,6 +357,7 @@ impl ToolSource for SampleTools<'_> {
 /// Writes the events of one attempt and shows them.
 struct SampleSink {
     log: EventLog,
+    spans: Option<SampleSpans>,
     /// Set when the work begins.
     progress: OnceLock<Arc<SampleProgress>>,
     continuing: Option<Arc<Continuing>>,
@@ -366,12 +380,18 @@ impl EventSink for SampleSink {
                 self.log.emit(AgentEvent::Continued { attempt: self.log.attempt(), after_step });
             }
         }
+        if let Some(spans) = &self.spans {
+            spans.observe(None, &event);
+        }
         self.log.emit(event);
     }
 
     fn emit_from(&self, branch: &str, event: AgentEvent) {
         if let Some(progress) = self.progress.get() {
             progress.observe_branch(branch, &event);
+        }
+        if let Some(spans) = &self.spans {
+            spans.observe(Some(branch), &event);
         }
         self.log.emit_from(branch, event);
     }

@@ -90,6 +90,8 @@ pub(crate) fn context(
         begin: Begin::Anew,
         secrets: Arc::default(),
         progress: Arc::new(Progress::new(Console::new(Chatter::Quiet))),
+        feed: None,
+        telemetry: None,
     };
     (context, lock)
 }
@@ -180,6 +182,7 @@ async fn a_server_that_never_starts_ends_in_an_error_after_two_attempts() {
         required: true,
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
+        max_concurrent_calls: None,
         redactor: Redactor::default(),
         prefix: None,
     }];

@@ -45,6 +45,12 @@ pub(crate) fn named_image(arguments: &[String]) -> Option<String> {
     })
 }
 
+/// Version of the engine that the containers of this machine run on; `None` when none answers.
+pub(crate) async fn engine_version() -> Option<String> {
+    let connecting = tokio::time::timeout(REAP_LIMIT, Engine::connect());
+    Some(connecting.await.ok()?.ok()?.version())
+}
+
 /// Removes what servers that were killed have left behind. Those of other living runs are not touched.
 pub(crate) async fn reap() {
     let reaped = tokio::time::timeout(REAP_LIMIT, async { Engine::connect().await?.reap().await }).await;

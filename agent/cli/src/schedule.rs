@@ -4,15 +4,25 @@
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
 
+use tokio::sync::watch;
 use tokio::task::{Id, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// How many items there are at a time.
-#[derive(Debug, Clone, Copy)]
+/// How many items there are at a time. May change on the way: an item that runs is never taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub worked_on: NonZeroUsize,
     /// Made ready while all places are taken, so that a place that comes free is filled at once.
     pub ahead: usize,
+    pub starts: Starts,
+}
+
+/// Whether free places are filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starts {
+    Allowed,
+    /// Not before this changes; what runs goes on.
+    Paused,
 }
 
 /// What is done with an item, stage by stage.
@@ -41,27 +51,34 @@ pub trait Stages {
 }
 
 /// Takes items through their stages. Once `drain` is cancelled nothing new starts and what runs is waited for.
-pub async fn run_all<S: Stages>(stages: &mut S, limits: Limits, drain: &CancellationToken) {
+pub async fn run_all<S: Stages>(
+    stages: &mut S,
+    mut limits: watch::Receiver<Limits>,
+    drain: &CancellationToken,
+) {
     let mut ready: VecDeque<(S::Item, JoinHandle<S::Ready>)> = VecDeque::new();
     let mut running = JoinSet::new();
     let mut started: HashMap<Id, S::Item> = HashMap::new();
     let mut is_exhausted = false;
     loop {
-        while running.len() < limits.worked_on.get()
-            && !drain.is_cancelled()
+        let Limits { worked_on, ahead, starts } = *limits.borrow_and_update();
+        let may_start = starts == Starts::Allowed && !drain.is_cancelled();
+        while may_start
+            && running.len() < worked_on.get()
             && let Some((item, handle)) = ready.pop_front()
         {
             let handle = running.spawn(stages.work(item.clone(), handle));
             started.insert(handle.id(), item);
         }
-        let places = limits.worked_on.get() + limits.ahead;
-        let wants_more = !is_exhausted && !drain.is_cancelled() && running.len() + ready.len() < places;
-        if running.is_empty() && !wants_more {
+        let wants_more = may_start && !is_exhausted && running.len() + ready.len() < worked_on.get() + ahead;
+        let is_done = drain.is_cancelled() || (ready.is_empty() && is_exhausted);
+        if running.is_empty() && is_done {
             break;
         }
         tokio::select! {
             biased;
-            () = drain.cancelled(), if wants_more => {}
+            () = drain.cancelled(), if !drain.is_cancelled() => {}
+            Ok(()) = limits.changed() => {}
             claimed = stages.claim(), if wants_more => match claimed {
                 Some(item) => {
                     let handle = tokio::spawn(stages.make_ready(item.clone()));

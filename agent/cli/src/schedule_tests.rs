@@ -71,8 +71,12 @@ impl Stages for Numbers {
     }
 }
 
-fn limits(worked_on: usize, ahead: usize) -> Limits {
-    Limits { worked_on: NonZeroUsize::new(worked_on).unwrap(), ahead }
+fn limits(worked_on: usize, ahead: usize) -> watch::Receiver<Limits> {
+    watch::Sender::new(limited(worked_on, ahead, Starts::Allowed)).subscribe()
+}
+
+fn limited(worked_on: usize, ahead: usize, starts: Starts) -> Limits {
+    Limits { worked_on: NonZeroUsize::new(worked_on).unwrap(), ahead, starts }
 }
 
 #[tokio::test]
@@ -150,4 +154,65 @@ async fn a_panic_ends_one_item_only() {
     });
     run_all(&mut numbers, limits(1, 0), &CancellationToken::new()).await;
     assert_eq!(numbers.done(), [(0, Some(0)), (1, None), (2, Some(2))]);
+}
+
+#[tokio::test]
+async fn a_pause_starts_nothing_and_other_limits_hold_at_once() {
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let sender = Arc::new(watch::Sender::new(limited(1, 1, Starts::Allowed)));
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (opened, counted) = (gate.clone(), most.clone());
+    let mut numbers = Numbers::new(9, move |item| {
+        let (running, most, gate, started) = (running.clone(), most.clone(), gate.clone(), started.clone());
+        Box::pin(async move {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            started.send(item).unwrap();
+            gate.acquire().await.unwrap().forget();
+            running.fetch_sub(1, Ordering::SeqCst);
+            item
+        })
+    });
+    let limits = sender.subscribe();
+    let drain = CancellationToken::new();
+    let working = run_all(&mut numbers, limits, &drain);
+    let controlling = async {
+        assert_eq!(starts.recv().await, Some(0));
+        sender.send_replace(limited(1, 1, Starts::Paused));
+        opened.add_permits(1);
+        // The one that ran ends, and nothing begins in its place, however often the schedule gets its turn.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(starts.try_recv().is_err(), "a paused schedule began something");
+        sender.send_replace(limited(4, 1, Starts::Allowed));
+        let mut begun = Vec::new();
+        for _ in 0..4 {
+            begun.push(starts.recv().await.unwrap());
+        }
+        assert_eq!(begun, [1, 2, 3, 4], "four at a time now");
+        sender.send_replace(limited(2, 0, Starts::Allowed));
+        opened.add_permits(2);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(starts.try_recv().is_err(), "two of four ended, and two are as many as may run");
+        opened.add_permits(9);
+    };
+    tokio::join!(working, controlling);
+    assert_eq!(numbers.done().len(), 9);
+    assert_eq!(counted.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test]
+async fn a_paused_schedule_can_be_drained() {
+    let sender = watch::Sender::new(limited(1, 1, Starts::Paused));
+    let drain = CancellationToken::new();
+    let mut numbers = Numbers::new(3, |item| Box::pin(async move { item }));
+    let stop = async {
+        tokio::task::yield_now().await;
+        drain.cancel();
+    };
+    tokio::join!(run_all(&mut numbers, sender.subscribe(), &drain), stop);
+    assert!(numbers.done().is_empty());
 }

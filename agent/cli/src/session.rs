@@ -13,11 +13,14 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
-use crate::config::{Loaded, Secrets};
+use crate::args::OutputArguments;
+use crate::config::{Loaded, RunBudgetConfig, Secrets};
 use crate::console::Console;
 use crate::continuing::Begin;
+use crate::control::{ControlSocket, ControlledSession, Controls, Sandboxes};
 use crate::dataset::Dataset;
 use crate::exit_code::{self, CommandError, CommandResult};
+use crate::feed::{Feed, RunEvent};
 use crate::model_limit::LimitedModel;
 use crate::performer::Performer;
 use crate::preflight::Ready;
@@ -25,27 +28,56 @@ use crate::progress::Progress;
 use crate::queue::{InProcessQueue, Pending, SampleQueue};
 use crate::report::{Figures, results_table, write_files};
 use crate::sample::SampleContext;
-use crate::sandbox_image::{reap, sandbox_images};
-use crate::schedule::Limits;
+use crate::sandbox_image::{engine_version, reap, sandbox_images};
+use crate::schedule::{Limits, Starts};
 use crate::signals::Interrupt;
+use crate::spending::{Spending, spent_by};
 use crate::staged::StagedQueue;
-use crate::store::{RunDirectory, RunRecord, SampleResult, Session, StoreError};
+use crate::store::{RunDirectory, RunRecord, SampleKey, SampleResult, Session, StoreError};
+use crate::telemetry::{Destination, Telemetry};
 use crate::work::{OnError, Spent, StopRules, Stopped, work_through};
 
 /// Samples whose servers are started before their turn comes. An engine makes about as many containers at a time as
 /// it has processors, and one that waits is all that a free place needs.
 const AHEAD: usize = 2;
 
-/// How a command shows its result on stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a command shows its result.
+#[derive(Debug, Clone)]
 pub enum Output {
+    /// On stdout.
     Table,
+    /// On stdout.
     Json,
+    /// On stderr: stdout is for what happens.
+    Events(Arc<Feed>),
 }
 
 impl Output {
     pub fn from_flag(json: bool) -> Self {
         if json { Self::Json } else { Self::Table }
+    }
+
+    /// Of a command that works on a run.
+    pub fn of_session(arguments: &OutputArguments, secrets: &Secrets) -> std::io::Result<Self> {
+        match arguments.events {
+            true => Ok(Self::Events(Arc::new(Feed::start(secrets.clone())?))),
+            false => Ok(Self::from_flag(arguments.json)),
+        }
+    }
+
+    /// Waits until all is written.
+    pub async fn close(self) {
+        if let Self::Events(feed) = self {
+            // It takes as long as the reader likes.
+            tokio::task::spawn_blocking(move || feed.close()).await.ok();
+        }
+    }
+
+    pub fn feed(&self) -> Option<&Arc<Feed>> {
+        match self {
+            Self::Events(feed) => Some(feed),
+            Self::Table | Self::Json => None,
+        }
     }
 }
 
@@ -54,13 +86,14 @@ pub struct Work {
     pub dataset: Dataset,
     pub ready: Ready,
     pub begin: Begin,
+    pub output: Output,
 }
 
 /// Runs what is missing and concludes. The caller holds the lock of the run.
 pub async fn work_on_run(
     run: &RunDirectory,
     record: &mut RunRecord,
-    Work { dataset, ready, begin }: Work,
+    Work { dataset, ready, begin, output }: Work,
     loaded: &Loaded,
     interrupt: &Interrupt,
     console: &Console,
@@ -85,6 +118,7 @@ pub async fn work_on_run(
         endpoint: loaded.secrets.redact(&ready.base_url).into_owned(),
         images: sandbox_images(loaded),
         config,
+        changes: Vec::new(),
     });
     record.ended = None;
     record.staged = None;
@@ -93,9 +127,26 @@ pub async fn work_on_run(
         return Err(cannot_write(error, run));
     }
 
+    if let Some(feed) = output.feed() {
+        feed.tell(&RunEvent::RunStarted {
+            run: &record.id,
+            path: run.path(),
+            model: &record.model,
+            requested: record.dataset.samples.len() * record.epochs as usize,
+            concurrency: concurrency.get(),
+        });
+    }
     let shown_on = if is_human { console.without_bars() } else { console.clone() };
     let progress = Arc::new(Progress::new(shown_on));
-    let Missing { pending, spent, ended } = missing(run, record, dataset, &progress)?;
+    let budget = loaded.config.run.budget;
+    let limits = Limits { worked_on: concurrency, ahead: AHEAD, starts: Starts::Allowed };
+    let most = loaded.config.run.sandboxes.unwrap_or(concurrency.get() + AHEAD);
+    let sandboxes =
+        Sandboxes { permits: Arc::new(Semaphore::new(most)), configured: loaded.config.run.sandboxes };
+    let permits = sandboxes.permits.clone();
+    let fixed = is_human.then_some("a person answers one question at a time");
+    let controls = Arc::new(Controls::new(limits, sandboxes, fixed));
+    let Missing { pending, spent, ended } = missing(run, record, dataset, &progress, &controls, budget)?;
     let mut ready = ready;
     if let Some(calls) = loaded.config.run.model_calls {
         let permits = Arc::new(Semaphore::new(calls));
@@ -104,23 +155,25 @@ pub async fn work_on_run(
             role.model = Arc::new(LimitedModel::new(role.model.clone(), permits));
         }
     }
-    let limits = Limits { worked_on: concurrency, ahead: AHEAD };
-    let sandboxes = loaded.config.run.sandboxes.unwrap_or(concurrency.get() + AHEAD);
-    let budget = loaded.config.run.budget;
     // Shared by the samples, so that those that run at the limit end with an answer and not far beyond it.
     let run_budget =
         Arc::new(SharedBudget::new(budget.tokens, budget.cost_usd, spent.usage.total(), spent.cost_usd));
+    let collector = Destination::of(&loaded.environment).map_err(CommandError::usage)?;
+    let telemetry =
+        collector.map(|collector| Telemetry::start(collector, &record.id, &record.model)).transpose()?;
     let context = Arc::new(SampleContext {
         run_id: record.id.clone(),
         run: run.clone(),
         performer: Performer::new(loaded, &ready, &record.id, &run_budget, console),
         servers: ready.sample_servers.clone(),
         shared_servers: ready.shared_servers.clone(),
-        sandboxes: Arc::new(Semaphore::new(sandboxes)),
+        sandboxes: permits,
         closing: TaskTracker::new(),
         begin,
         secrets: Arc::new(loaded.secrets.clone()),
         progress: progress.clone(),
+        feed: output.feed().cloned(),
+        telemetry: telemetry.clone(),
     });
     let rules = StopRules {
         on_error: if loaded.config.run.ignore_errors { OnError::GoOn } else { OnError::Stop },
@@ -134,7 +187,25 @@ pub async fn work_on_run(
         Some(staged) => staged.clone(),
         None => Arc::new(InProcessQueue::new(pending)),
     };
-    let mut stopped = work_through(context, queue, limits, rules, spent, interrupt, console).await;
+    let controlled = ControlledSession {
+        run: record.id.clone(),
+        controls: controls.clone(),
+        progress: progress.clone(),
+        interrupt: interrupt.clone(),
+        console: console.clone(),
+        feed: output.feed().cloned(),
+    };
+    // A disk that takes no sockets is no reason not to run.
+    let socket = ControlSocket::open(run, controlled)
+        .inspect_err(|error| tracing::warn!("`gaia ctl` will not reach this run: {error}"));
+    // Beside the work: it keeps no request waiting.
+    let has_sandboxes = record.sessions.last().is_some_and(|session| !session.images.is_empty());
+    let engine = has_sandboxes.then(|| tokio::spawn(engine_version()));
+    let mut stopped = work_through(context, queue, &controls, rules, spent, interrupt, console).await;
+    drop(socket);
+    if let Some(telemetry) = telemetry {
+        telemetry.close().await;
+    }
     if let Some(staged) = staged {
         let staged = staged.record();
         if let (Ok(Stopped::Done), Some(stop)) = (&stopped, &staged.stopped) {
@@ -144,13 +215,15 @@ pub async fn work_on_run(
     }
     progress.clear();
     ready.close().await;
-    if record.sessions.last().is_some_and(|session| !session.images.is_empty()) {
+    if let Some(engine) = engine {
+        record.host.docker_version = engine.await.ok().flatten().or(record.host.docker_version.take());
         reap().await;
     }
     let now = OffsetDateTime::now_utc();
     record.ended = Some(now);
     if let Some(session) = record.sessions.last_mut() {
         session.ended = Some(now);
+        session.changes = controls.changes();
     }
     stopped.map_err(|error| cannot_write(error, run))
 }
@@ -170,13 +243,17 @@ struct Missing {
     ended: Vec<SampleResult>,
 }
 
-/// All samples are shown.
+/// All samples are shown and can be named by orders.
 fn missing(
     run: &RunDirectory,
     record: &RunRecord,
     dataset: Dataset,
     progress: &Progress,
+    controls: &Controls,
+    budget: RunBudgetConfig,
 ) -> CommandResult<Missing> {
+    // Logs are long, and only a budget asks for what is in them.
+    let counts_attempts = budget.tokens.is_some() || budget.cost_usd.is_some();
     let samples: HashMap<String, _> =
         dataset.samples.into_iter().map(|sample| (sample.task_id.clone(), Arc::new(sample))).collect();
     let mut pending = Vec::new();
@@ -185,12 +262,16 @@ fn missing(
     for entry in run.entries(record) {
         let entry = entry?;
         progress.plan(entry.planned.level, entry.result.as_ref());
+        let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
+        controls.plan(key.clone(), entry.result.is_some());
+        // Attempts that were lost cost as much as others.
+        let of_log = if counts_attempts { spent_by(&run.sample(&key))? } else { Spending::default() };
+        let of_result = entry.result.as_ref().map(Spending::of_result).unwrap_or_default();
+        let most = of_log.or_more(of_result);
+        spent.usage += most.usage;
+        spent.cost_usd += most.cost_usd;
         match entry.result {
-            Some(result) => {
-                spent.usage += result.usage;
-                spent.cost_usd += result.cost_usd.unwrap_or_default();
-                ended.push(result);
-            }
+            Some(result) => ended.push(result),
             None => {
                 let sample = samples.get(&entry.planned.task_id).ok_or_else(|| {
                     anyhow::anyhow!("task `{}` of the run is not in the dataset", entry.planned.task_id)
@@ -217,7 +298,7 @@ pub fn conclude(
     record: &mut RunRecord,
     stopped: &Stopped,
     secrets: &Secrets,
-    output: Output,
+    output: &Output,
     console: &Console,
 ) -> CommandResult {
     let figures = Figures::of_run(run, record)?;
@@ -250,21 +331,28 @@ pub fn conclude(
             run.path().display()
         ));
     }
-    Ok(if totals.missing + totals.error > 0 { exit_code::INCOMPLETE } else { exit_code::SUCCESS })
+    let exit_code =
+        if totals.missing + totals.error > 0 { exit_code::INCOMPLETE } else { exit_code::SUCCESS };
+    if let Some(feed) = output.feed() {
+        feed.tell(&RunEvent::RunEnded { exit_code, totals });
+    }
+    Ok(exit_code)
 }
 
-/// The result on stdout.
-pub fn show(figures: &Figures, report: &Path, output: Output, console: &Console) -> CommandResult<()> {
+/// The result of a run.
+pub fn show(figures: &Figures, report: &Path, output: &Output, console: &Console) -> CommandResult<()> {
     #[derive(Serialize)]
     struct Shown<'a> {
         figures: &'a Figures,
         report: &'a Path,
     }
-    let text = match output {
-        Output::Table => format!("{}\nReport: {}", results_table(figures), report.display()),
-        Output::Json => serde_json::to_string_pretty(&Shown { figures, report })?,
-    };
-    Ok(console.print(&text)?)
+    let table = || format!("{}\nReport: {}", results_table(figures), report.display());
+    match output {
+        Output::Table => console.print(&table())?,
+        Output::Json => console.print(&serde_json::to_string_pretty(&Shown { figures, report })?)?,
+        Output::Events(_) => console.say(&table()),
+    }
+    Ok(())
 }
 
 fn first_error(run: &RunDirectory, record: &RunRecord) -> CommandResult<Option<String>> {

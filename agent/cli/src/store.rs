@@ -18,6 +18,7 @@ mod event_log;
 mod find;
 mod format;
 mod lock;
+mod older;
 mod run_directory;
 mod run_id;
 mod sample_directory;
@@ -25,11 +26,12 @@ mod sample_directory;
 use std::path::PathBuf;
 
 pub use artefact::{artefact_name, picture_name};
-pub use event_log::EventLog;
+pub use event_log::{EventLog, LineTap};
 pub use find::{find_run, run_ids};
 pub use format::{
-    DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals, SampleKey,
-    SampleResult, SampleScore, SampleTiming, Saved, Session, StageRecord, StagedRecord, StagedStop,
+    Change, DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals,
+    SampleKey, SampleResult, SampleScore, SampleTiming, Saved, Session, StageRecord, StagedRecord,
+    StagedStop,
 };
 pub use lock::RunLock;
 pub use run_directory::{RunDirectory, SampleEntry};
@@ -37,6 +39,7 @@ pub use run_id::new_run_id;
 pub use sample_directory::SampleDirectory;
 
 pub(crate) use atomic_file::write_atomically;
+pub(crate) use format::{CONTROL_SOCKET, RUN_FILE};
 
 /// Where runs are kept when nobody says otherwise, relative to the working folder.
 pub const DEFAULT_RUNS_FOLDER: &str = "runs";
@@ -63,6 +66,9 @@ pub enum StoreError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
+
+#[cfg(test)]
+mod size_tests;
 
 /// A record for tests.
 #[cfg(test)]
@@ -91,6 +97,7 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
                 .collect(),
             unselected: Some(Vec::new()),
             needs: None,
+            corrections: None,
         },
         epochs: 1,
         prompt: None,
@@ -104,5 +111,25 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
         sessions: Vec::new(),
         totals: None,
         staged: None,
+    }
+}
+
+/// An outcome for tests.
+#[cfg(test)]
+pub(crate) fn test_result() -> SampleResult {
+    SampleResult {
+        task_id: "a".into(),
+        epoch: 1,
+        level: 2,
+        status: gaia_agent::Status::Answered,
+        answer: Some("42".into()),
+        raw_answer: Some("FINAL ANSWER: 42".into()),
+        steps: 3,
+        tool_calls: 2,
+        usage: gaia_agent::Usage::default(),
+        cost_usd: None,
+        timing: SampleTiming::default(),
+        score: None,
+        error: None,
     }
 }

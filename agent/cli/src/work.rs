@@ -1,6 +1,5 @@
 //! Works through the samples of a run that have no outcome yet, and says how that ended.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,11 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::RunBudgetConfig;
 use crate::console::Console;
+use crate::control::Controls;
+use crate::feed::{Feed, RunEvent, SampleEnded};
 use crate::queue::{EXTEND_INTERVAL, Hold, Pending, SampleQueue};
 use crate::sample::{Opened, SampleContext, SampleEnd, open, run_sample};
-use crate::schedule::{Limits, Stages, run_all};
+use crate::schedule::{Stages, run_all};
 use crate::signals::Interrupt;
-use crate::store::StoreError;
+use crate::store::{SampleKey, StoreError};
 
 /// Between two words of what a stopped run still waits for.
 const WAITING_INTERVAL: Duration = Duration::from_secs(10);
@@ -61,7 +62,7 @@ pub enum Stopped {
 pub async fn work_through(
     context: Arc<SampleContext>,
     queue: Arc<dyn SampleQueue>,
-    limits: Limits,
+    controls: &Arc<Controls>,
     rules: StopRules,
     spent: Spent,
     interrupt: &Interrupt,
@@ -74,14 +75,14 @@ pub async fn work_through(
         interrupt: interrupt.clone(),
         // Drained by the user or by a rule.
         drain: interrupt.drain.child_token(),
-        running: Arc::default(),
+        controls: controls.clone(),
         began: Instant::now(),
         state: Mutex::new(State { spent, early: None, broken: None }),
     };
-    let (running, drain) = (work.running.clone(), work.drain.clone());
+    let (drain, feed) = (work.drain.clone(), work.context.feed.clone());
     tokio::select! {
-        () = run_all(&mut work, limits, &drain) => {}
-        never = tell_what_is_waited_for(&running, interrupt, console) => match never {},
+        () = run_all(&mut work, controls.limits(), &drain) => {}
+        never = tell_what_is_waited_for(controls, interrupt, console, feed.as_deref()) => match never {},
     }
     // What samples owned is taken down beside the work; here the rest of it is waited for.
     work.context.closing.close();
@@ -95,16 +96,13 @@ pub async fn work_through(
     }
 }
 
-/// What runs, by task and epoch, since when.
-type Running = Arc<Mutex<BTreeMap<(String, u32), Instant>>>;
-
 struct Work {
     context: Arc<SampleContext>,
     queue: Arc<dyn SampleQueue>,
     rules: StopRules,
     interrupt: Interrupt,
     drain: CancellationToken,
-    running: Running,
+    controls: Arc<Controls>,
     began: Instant,
     state: Mutex<State>,
 }
@@ -121,12 +119,17 @@ impl Stages for Work {
     type Output = Result<SampleEnd, StoreError>;
 
     async fn claim(&self) -> Option<Pending> {
-        let spent = self.state.lock().unwrap_or_else(PoisonError::into_inner).spent;
-        if let Some(reason) = used_up(self.rules.budget, &spent, self.began.elapsed()) {
+        if let Some(reason) = self.used_up() {
             self.stop(reason);
             return None;
         }
-        self.queue.claim().await
+        loop {
+            let claimed = self.queue.claim().await?;
+            if !self.controls.is_cancelled(&claimed.sample.task_id) {
+                return Some(claimed);
+            }
+            self.queue.release(&claimed).await;
+        }
     }
 
     fn make_ready(&self, item: Pending) -> impl Future<Output = Self::Ready> + Send + 'static {
@@ -141,9 +144,9 @@ impl Stages for Work {
     ) -> impl Future<Output = Self::Output> + Send + 'static {
         let (context, queue) = (self.context.clone(), self.queue.clone());
         let cancel = self.interrupt.cancel.child_token();
-        let present = Present::enter(&self.running, &item);
+        let key = SampleKey { task_id: item.sample.task_id.clone(), epoch: item.epoch };
+        let present = self.controls.enter(key, &cancel);
         async move {
-            let _present = present;
             let extending = keep_claim(queue.as_ref(), &item, &cancel);
             let working = run_sample(&context, &item.sample, item.epoch, ready, &cancel);
             let end = tokio::select! {
@@ -151,7 +154,10 @@ impl Stages for Work {
                 never = extending => match never {},
             };
             match &end {
-                SampleEnd::Committed(_) => queue.finish(&item, &end).await,
+                SampleEnd::Committed(_) => {
+                    present.finish();
+                    queue.finish(&item, &end).await;
+                }
                 SampleEnd::Cancelled | SampleEnd::Refused(_) => queue.release(&item).await,
             }
             Ok(end)
@@ -178,14 +184,19 @@ impl Stages for Work {
             }
             Some(Ok(end)) => end,
         };
+        self.tell(&RunEvent::SampleEnded(match &end {
+            SampleEnd::Committed(result) => SampleEnded::with(result),
+            SampleEnd::Cancelled => SampleEnded::without_outcome(&item.sample.task_id, item.epoch, None),
+            SampleEnd::Refused(why) => {
+                SampleEnded::without_outcome(&item.sample.task_id, item.epoch, Some(why))
+            }
+        }));
         if let SampleEnd::Committed(result) = &end {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.spent.usage += result.usage;
             state.spent.cost_usd += result.cost_usd.unwrap_or_default();
         }
-        let spent = self.state.lock().unwrap_or_else(PoisonError::into_inner).spent;
-        let reason = reason_to_stop(&end, self.rules.on_error)
-            .or_else(|| used_up(self.rules.budget, &spent, self.began.elapsed()));
+        let reason = reason_to_stop(&end, self.rules.on_error).or_else(|| self.used_up());
         if let Some(reason) = reason {
             self.stop(reason);
         }
@@ -193,30 +204,30 @@ impl Stages for Work {
 }
 
 impl Work {
+    fn used_up(&self) -> Option<String> {
+        let spent = self.state.lock().unwrap_or_else(PoisonError::into_inner).spent;
+        // What a sample without an outcome used is known to the samples' own count alone.
+        let is_spent = || {
+            let shared = self.context.performer.settings().run_budget.as_ref();
+            let is_spent = shared.is_some_and(|shared| shared.is_spent());
+            is_spent.then(|| "the run used up `run.budget`".to_owned())
+        };
+        used_up(self.rules.budget, &spent, self.began.elapsed()).or_else(is_spent)
+    }
+
     /// Starts nothing new; the first reason is the one that is told.
     fn stop(&self, reason: String) {
+        if !self.drain.is_cancelled() {
+            self.tell(&RunEvent::RunStopping { reason: &reason });
+        }
         self.state.lock().unwrap_or_else(PoisonError::into_inner).early.get_or_insert(reason);
         self.drain.cancel();
     }
-}
 
-/// A sample in the list of those that run, for as long as this exists.
-struct Present {
-    running: Running,
-    key: (String, u32),
-}
-
-impl Present {
-    fn enter(running: &Running, item: &Pending) -> Self {
-        let key = (item.sample.task_id.clone(), item.epoch);
-        running.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Instant::now());
-        Self { running: running.clone(), key }
-    }
-}
-
-impl Drop for Present {
-    fn drop(&mut self) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    fn tell(&self, event: &RunEvent<'_>) {
+        if let Some(feed) = &self.context.feed {
+            feed.tell(event);
+        }
     }
 }
 
@@ -238,31 +249,34 @@ async fn keep_claim(
 
 /// Once the run is being stopped: at once and then every ten seconds which samples are not done, the oldest first.
 async fn tell_what_is_waited_for(
-    running: &Running,
+    controls: &Controls,
     interrupt: &Interrupt,
     console: &Console,
+    feed: Option<&Feed>,
 ) -> std::convert::Infallible {
     interrupt.drain.cancelled().await;
+    if let Some(feed) = feed {
+        feed.tell(&RunEvent::RunStopping { reason: "a signal" });
+    }
     loop {
-        if let Some(line) = waited_for(&running.lock().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(line) = waited_for(&controls.running()) {
             console.say(&line);
         }
         tokio::time::sleep(WAITING_INTERVAL).await;
     }
 }
 
-fn waited_for(running: &BTreeMap<(String, u32), Instant>) -> Option<String> {
-    let mut samples: Vec<_> = running.iter().collect();
-    samples.sort_by_key(|(_, since)| **since);
-    let named: Vec<String> = samples
+/// `running` is sorted by age, the oldest first.
+fn waited_for(running: &[(SampleKey, Instant)]) -> Option<String> {
+    let named: Vec<String> = running
         .iter()
         .take(NAMED_SAMPLES)
-        .map(|((task_id, _), since)| format!("{task_id} (for {} s)", since.elapsed().as_secs()))
+        .map(|(key, since)| format!("{} (for {} s)", key.task_id, since.elapsed().as_secs()))
         .collect();
-    let more = samples.len().saturating_sub(named.len());
+    let more = running.len().saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!named.is_empty())
-        .then(|| format!("waiting for {} running samples: {}{more}", samples.len(), named.join(", ")))
+        .then(|| format!("waiting for {} running samples: {}{more}", running.len(), named.join(", ")))
 }
 
 fn reason_to_stop(end: &SampleEnd, on_error: OnError) -> Option<String> {

@@ -4,9 +4,11 @@ use std::num::NonZeroUsize;
 
 use super::*;
 use crate::console::Chatter;
+use crate::control::Sandboxes;
 use crate::queue::InProcessQueue;
 use crate::sample::tests::{context, sample, says};
-use crate::store::{RunDirectory, SampleKey};
+use crate::schedule::{Limits, Starts};
+use crate::store::RunDirectory;
 
 const TASKS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -26,11 +28,13 @@ async fn work(
     let run: RunDirectory = context.run.clone();
     let pending = TASKS.iter().map(|task| Pending { sample: Arc::new(sample(task)), epoch: 1 }).collect();
     let queue = Arc::new(InProcessQueue::new(pending));
-    let limits = Limits { worked_on: NonZeroUsize::MIN, ahead: 1 };
+    let limits = Limits { worked_on: NonZeroUsize::MIN, ahead: 1, starts: Starts::Allowed };
+    let sandboxes = Sandboxes { permits: context.sandboxes.clone(), configured: None };
+    let controls = Arc::new(Controls::new(limits, sandboxes, None));
     let console = Console::new(Chatter::Quiet);
     let spent = Spent::default();
     let stopped =
-        work_through(Arc::new(context), queue, limits, rules, spent, interrupt, &console).await.unwrap();
+        work_through(Arc::new(context), queue, &controls, rules, spent, interrupt, &console).await.unwrap();
     let has_outcome = |task: &&str| {
         run.sample(&SampleKey { task_id: (*task).into(), epoch: 1 }).result().unwrap().is_some()
     };
@@ -93,8 +97,9 @@ async fn the_time_of_the_run_is_looked_at_before_a_sample_starts() {
 fn who_is_waited_for_is_told_oldest_first() {
     let now = Instant::now();
     let running = |count: usize| {
-        let ages = (0..count).map(|n| ((format!("t{n}"), 1), now - Duration::from_secs(10 * n as u64 + 1)));
-        waited_for(&ages.collect())
+        let key = |n: usize| SampleKey { task_id: format!("t{n}"), epoch: 1 };
+        let ages = (0..count).rev().map(|n| (key(n), now - Duration::from_secs(10 * n as u64 + 1)));
+        waited_for(&ages.collect::<Vec<_>>())
     };
     assert_eq!(running(0), None);
     assert_eq!(running(1).unwrap(), "waiting for 1 running samples: t0 (for 1 s)");

@@ -92,6 +92,7 @@ fn spec(environment: BTreeMap<String, String>) -> Result<ServerSpec, Box<dyn Err
         required: true,
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
+        max_concurrent_calls: None,
         redactor: Redactor::default(),
         prefix: None,
     })

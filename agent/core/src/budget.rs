@@ -27,7 +27,7 @@ impl SharedBudget {
         spent.cost_usd += cost_usd;
     }
 
-    pub(crate) fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         let spent = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         self.tokens.is_some_and(|limit| spent.tokens >= limit)
             || self.cost_usd.is_some_and(|limit| spent.cost_usd >= limit)

@@ -34,6 +34,7 @@ pub struct Engine {
     pub(crate) architecture: String,
     /// Processors of the engine's host.
     pub(crate) processors: f64,
+    pub(crate) version: String,
 }
 
 /// Who made the engine; they differ in what they take.
@@ -47,6 +48,14 @@ impl Engine {
     /// Where the engine is, as `DOCKER_HOST` would say it.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// In the engine's words, such as `27.3.1`; of Podman with its name.
+    pub fn version(&self) -> String {
+        match self.brand {
+            Brand::Docker => self.version.clone(),
+            Brand::Podman => format!("Podman {}", self.version),
+        }
     }
 
     /// Of the machine that the engine runs on.

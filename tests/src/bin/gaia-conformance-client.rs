@@ -101,6 +101,7 @@ fn spec(url: &str, tokens: TokenStore) -> ServerSpec {
         required: true,
         protocol: if modern { Protocol::Modern } else { Protocol::Legacy },
         call_order: CallOrder::AsDeclared,
+        max_concurrent_calls: None,
         redactor: Redactor::default(),
         prefix: None,
     }

@@ -103,6 +103,10 @@ pub struct ExportArguments {
     #[arg(long, requires = "out")]
     pub overwrite: bool,
 
+    /// Public age key (`age1…`) to which a sealed recording is encrypted
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+
     /// Write a submission of a run that is not whole: what is missing counts as wrong
     #[arg(long)]
     pub partial: bool,
@@ -126,4 +130,6 @@ pub enum ExportFormat {
     Inspect,
     /// Traces for trace tools: OTLP JSON by the GenAI and OpenInference conventions, a line for each sample
     Otel,
+    /// The recording, encrypted to --key and without the truths, for others to replay
+    Sealed,
 }

@@ -3,6 +3,7 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use age::x25519::Recipient;
 use tempfile::NamedTempFile;
 
 use super::{Surroundings, open_run};
@@ -12,6 +13,7 @@ use crate::export::{
     ExportError, SHARING_NOTE, Table, write_csv, write_inspect, write_json, write_otel, write_parquet,
 };
 use crate::report::{Submission, shortcomings};
+use crate::sealed::{read_key, seal};
 use crate::store::{RunDirectory, RunRecord};
 
 pub(super) fn export(arguments: ExportArguments, surroundings: &Surroundings) -> CommandResult {
@@ -29,10 +31,14 @@ pub(super) fn export(arguments: ExportArguments, surroundings: &Surroundings) ->
             console.warn(&format!("warning: {shortcoming}"));
         }
     }
+    if arguments.format == ExportFormat::Sealed {
+        key(&arguments)?;
+    }
     let target = Target::open(&arguments)?;
     let file = write(&arguments, &run, &record)?;
     let is_of_answers = match arguments.format {
-        ExportFormat::Submission => true,
+        // Or nobody can read it.
+        ExportFormat::Submission | ExportFormat::Sealed => true,
         ExportFormat::Csv | ExportFormat::Parquet => arguments.table.unwrap_or_default() == Table::Samples,
         ExportFormat::Json | ExportFormat::Inspect | ExportFormat::Otel => false,
     };
@@ -69,7 +75,8 @@ enum Target<'a> {
 impl<'a> Target<'a> {
     /// Asked before anything is written: an export of a large run takes a while.
     fn open(arguments: &'a ExportArguments) -> CommandResult<Self> {
-        let is_binary = matches!(arguments.format, ExportFormat::Parquet | ExportFormat::Inspect);
+        let is_binary =
+            matches!(arguments.format, ExportFormat::Parquet | ExportFormat::Inspect | ExportFormat::Sealed);
         match &arguments.out {
             Some(path) if path.exists() && !arguments.overwrite => {
                 let error = anyhow::anyhow!("`{}` is there already", path.display());
@@ -113,6 +120,8 @@ fn write(
         ExportFormat::Parquet => write_parquet(&mut out, run, record, table),
         ExportFormat::Inspect => write_inspect(&mut out, run, record),
         ExportFormat::Otel => write_otel(&mut out, run, record),
+        ExportFormat::Sealed => seal(run, record, &key(arguments)?, &mut out)
+            .map_err(|error| ExportError::Write(std::io::Error::other(error))),
     };
     match written {
         Ok(()) => Ok(out.into_inner().map_err(|error| error.into_error())?),
@@ -122,6 +131,17 @@ fn write(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Nothing is written without: GAIA asks that its questions never be on the web in plain text.
+fn key(arguments: &ExportArguments) -> CommandResult<Recipient> {
+    let Some(key) = &arguments.key else {
+        return Err(CommandError::usage(anyhow::anyhow!(
+            "a recording holds GAIA's questions, which must not be shared in plain text: it is sealed to a key"
+        ))
+        .with_hint("give the reader's public age key with `--key age1…`; `age-keygen` makes a pair"));
+    };
+    read_key(key).map_err(CommandError::usage)
 }
 
 fn not_whole(run: &str, lacking: &[String]) -> CommandError {

@@ -19,8 +19,8 @@ pub(super) fn report(arguments: ReportArguments, surroundings: &Surroundings) ->
             write_html(&mut text, &record, &figures)?;
             surroundings.console.print(&String::from_utf8_lossy(&text))?;
         }
-        Some(ReportFormat::Json) => show(&figures, &report, Output::Json, &surroundings.console)?,
-        None => show(&figures, &report, Output::from_flag(arguments.json), &surroundings.console)?,
+        Some(ReportFormat::Json) => show(&figures, &report, &Output::Json, &surroundings.console)?,
+        None => show(&figures, &report, &Output::from_flag(arguments.json), &surroundings.console)?,
     }
     Ok(exit_code::SUCCESS)
 }

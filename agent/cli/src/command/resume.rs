@@ -40,6 +40,7 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let split = parse_split(&record.dataset.split)?;
     let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
     check_same_samples(&record, &dataset)?;
+    super::run::check_corrections(&loaded, &dataset)?;
     // A crash of the last session is the only thing that leaves any.
     if let Err(error) = remove_staged_leftovers(&record.id) {
         tracing::warn!("failed to remove staged files of an earlier session: {error}");
@@ -68,14 +69,18 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     } else {
         // Only now: a resume that cannot start takes nothing away.
         withdraw(&run, &record, &arguments.rerun)?;
+        let mut record = record;
+        record.dataset.corrections.clone_from(&loaded.config.dataset.corrections);
         (run, record, None)
     };
     let begin = if arguments.continue_samples { Begin::WhereItStopped } else { Begin::Anew };
+    let output = Output::of_session(&arguments.output, &loaded.secrets)?;
     let work = async {
-        let work = Work { dataset, ready, begin };
+        let work = Work { dataset, ready, begin, output: output.clone() };
         let stopped = work_on_run(&run, &mut record, work, &loaded, &interrupt, console).await?;
-        let output = Output::from_flag(arguments.json);
-        conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
+        let code = conclude(&run, &mut record, &stopped, &loaded.secrets, &output, console);
+        output.close().await;
+        code
     };
     tokio::select! {
         code = work => code,
@@ -218,6 +223,7 @@ fn begin_anew(
     let started = OffsetDateTime::now_utc();
     let mut new = super::run::record(loaded, dataset, ready, new_run_id(started), started);
     new.dataset.clone_from(&record.dataset);
+    new.dataset.corrections.clone_from(&loaded.config.dataset.corrections);
     new.epochs = record.epochs;
     let (run, lock) =
         RunDirectory::create(&loaded.config.run.out, &new).map_err(CommandError::environment)?;

@@ -6,7 +6,7 @@ use super::Surroundings;
 use crate::args::RunArguments;
 use crate::config::{Loaded, Override, Purpose, StrategyName};
 use crate::continuing::Begin;
-use crate::dataset::{self, Dataset, Needs, Sample, Selection, pull};
+use crate::dataset::{self, Corrections, Dataset, Needs, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
@@ -34,7 +34,7 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     };
     let record = record(&loaded, &dataset, &ready, id, started);
     if arguments.dry_run {
-        let shown = dry_run(&record, &ready, Output::from_flag(arguments.json));
+        let shown = dry_run(&record, &ready, &Output::from_flag(arguments.output.json));
         ready.close().await;
         console.print(&shown?)?;
         return Ok(exit_code::SUCCESS);
@@ -56,11 +56,13 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
         worked_on_by(&record)
     ));
     let mut record = record;
+    let output = Output::of_session(&arguments.output, &loaded.secrets)?;
     let work = async {
-        let work = Work { dataset, ready, begin: Begin::Anew };
+        let work = Work { dataset, ready, begin: Begin::Anew, output: output.clone() };
         let stopped = work_on_run(&run, &mut record, work, &loaded, &interrupt, console).await?;
-        let output = Output::from_flag(arguments.json);
-        conclude(&run, &mut record, &stopped, &loaded.secrets, output, console)
+        let code = conclude(&run, &mut record, &stopped, &loaded.secrets, &output, console);
+        output.close().await;
+        code
     };
     tokio::select! {
         code = work => code,
@@ -134,6 +136,7 @@ pub(super) fn load_dataset(loaded: &Loaded) -> CommandResult<Dataset> {
         shuffle_seed: config.shuffle_seed,
         limit: config.limit,
     };
+    check_corrections(loaded, &dataset)?;
     let selected = dataset.select(&selection).map_err(CommandError::usage)?;
     if loaded.config.run.staged.enabled && selected.samples.iter().any(|sample| sample.truth.is_none()) {
         return Err(CommandError::usage(anyhow::anyhow!(
@@ -143,6 +146,14 @@ pub(super) fn load_dataset(loaded: &Loaded) -> CommandResult<Dataset> {
         .with_hint("run it without stages, or another split"));
     }
     Ok(selected)
+}
+
+/// Before the run rather than after it.
+pub(super) fn check_corrections(loaded: &Loaded, dataset: &Dataset) -> CommandResult<()> {
+    let Some(path) = &loaded.config.dataset.corrections else { return Ok(()) };
+    let tasks = dataset.samples.iter().map(|sample| sample.task_id.as_str()).collect();
+    let read = Corrections::read(path).and_then(|corrections| corrections.check(path, &tasks));
+    read.map_err(CommandError::usage)
 }
 
 pub(super) fn record(
@@ -179,6 +190,7 @@ pub(super) fn record(
             needs: Some(
                 dataset.samples.iter().map(|sample| (sample.task_id.clone(), Needs::of(sample))).collect(),
             ),
+            corrections: loaded.config.dataset.corrections.clone(),
         },
         epochs: loaded.config.run.epochs,
         prompt: Some(fingerprint(&ready.settings.system_prompt)),
@@ -237,8 +249,8 @@ fn os_name() -> String {
 }
 
 /// What would run, for `--dry-run`.
-fn dry_run(record: &RunRecord, ready: &Ready, output: Output) -> CommandResult<String> {
-    if output == Output::Json {
+fn dry_run(record: &RunRecord, ready: &Ready, output: &Output) -> CommandResult<String> {
+    if matches!(output, Output::Json) {
         return Ok(serde_json::to_string_pretty(record)?);
     }
     let samples = &record.dataset.samples;

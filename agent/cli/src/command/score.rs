@@ -112,7 +112,7 @@ fn score_run(name: &str, arguments: &ScoreArguments, surroundings: &Surroundings
     record.totals = Some(figures.totals.clone());
     run.write_record(&record)?;
     let report = write_files(&run, &record, &figures)?;
-    show(&figures, &report, Output::from_flag(arguments.json), &surroundings.console)?;
+    show(&figures, &report, &Output::from_flag(arguments.json), &surroundings.console)?;
     Ok(exit_code::SUCCESS)
 }
 

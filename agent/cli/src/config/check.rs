@@ -6,7 +6,7 @@ use super::layers::Layers;
 use super::problem::{Place, Problem, did_you_mean};
 use super::settings::{AgentConfig, BudgetConfig, Config, ModelConfig};
 use super::strategy::{ExternalConfig, StrategyConfig, StrategyName};
-use super::{Purpose, ServerConfig, TransportConfig};
+use super::{Purpose, ScopeConfig, ServerConfig, TransportConfig};
 use crate::agent::Agent;
 use crate::environment::{FILES_DIR, MANY, QUESTION, RUN_ID, SAMPLE_ID};
 
@@ -300,6 +300,14 @@ impl Check<'_> {
         {
             let message = "may hold letters, digits, `_` and `-`, as the names of tools do";
             self.value(&["mcp_servers", name, "prefix"], message);
+        }
+        match server.max_concurrent_calls {
+            Some(0) => self.value(&["mcp_servers", name, "max_concurrent_calls"], "must be at least 1"),
+            Some(_) if server.scope == ScopeConfig::Sample => self.value(
+                &["mcp_servers", name, "max_concurrent_calls"],
+                "bounds a server that all samples share: add `scope = \"run\"`, or bound the samples by `run.concurrency`",
+            ),
+            _ => {}
         }
         self.variables(name, server);
         self.globs(name, "enabled_tools", server.enabled_tools.as_deref().unwrap_or_default());

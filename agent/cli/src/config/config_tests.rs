@@ -247,6 +247,17 @@ fn bad_values_are_explained() {
         ),
         ("[mcp_servers.a]\ncommand = \"x\"\nprotocol = 2024", &["\"auto\", 2025 or 2026"]),
         ("[mcp_servers.a]\ncommand = \"x\"\ntool_timeout_sec = -2", &["a number of seconds above 0"]),
+        (
+            "[mcp_servers.a]\ncommand = \"x\"\nmax_concurrent_calls = 2",
+            &[
+                "`mcp_servers.a.max_concurrent_calls` bounds a server that all samples share",
+                "scope = \"run\"",
+            ],
+        ),
+        (
+            "[mcp_servers.a]\ncommand = \"x\"\nscope = \"run\"\nmax_concurrent_calls = 0",
+            &["run.toml:8:24: ", "must be at least 1"],
+        ),
         ("[mcp_servers.a]\ncommand = \"x\"\nprefix = \"p.\"", &["`mcp_servers.a.prefix` may hold letters"]),
         (
             "[mcp_servers.a]\ncommand = \"x\"\nenv = { GAIA_RUN_ID = \"1\" }",
@@ -388,6 +399,7 @@ fn a_server_comes_out_as_written() {
         env = { TOKEN = "${TOKEN}", PLAIN = "p" }
         env_vars = ["PASSED", "ABSENT"]
         scope = "run"
+        max_concurrent_calls = 3
         enabled_tools = ["a_*"]
         disabled_tools = ["a_b"]
         startup_timeout_sec = 1.5

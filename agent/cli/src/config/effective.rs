@@ -1,3 +1,4 @@
+use serde::Deserialize as _;
 use toml::{Table, Value};
 
 use super::expand::literal_part;
@@ -47,6 +48,13 @@ pub(super) fn effective(config: &Config, secrets: &mut Secrets) -> Result<Table,
         }
     }
     Ok(table)
+}
+
+/// A stored config with today's defaults for what it does not set, which may be younger than it.
+pub(crate) fn with_defaults(stored: &Table) -> Table {
+    let completed = Config::deserialize(Value::Table(stored.clone())).map(Table::try_from);
+    // What is no config of today stands as it is, and differs.
+    completed.ok().and_then(Result::ok).unwrap_or_else(|| stored.clone())
 }
 
 struct Redaction<'a> {

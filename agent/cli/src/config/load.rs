@@ -316,6 +316,9 @@ fn resolve_paths(config: &mut Config, layers: &Layers, working_dir: &Path, varia
     if let Some(path) = &mut config.dataset.path {
         resolve(&["dataset", "path"], path);
     }
+    if let Some(file) = &mut config.dataset.corrections {
+        resolve(&["dataset", "corrections"], file);
+    }
     resolve(&["run", "out"], &mut config.run.out);
     for (name, server) in &mut config.mcp_servers {
         if let Some(cwd) = &mut server.cwd {

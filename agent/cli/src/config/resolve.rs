@@ -1,6 +1,7 @@
 //! From a config as written to one that can be used: variables expanded, keys looked up.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -98,6 +99,7 @@ impl Resolver<'_> {
             disabled_tools: server.disabled_tools.clone(),
             startup_timeout: server.startup_timeout_sec,
             tool_timeout: server.tool_timeout_sec,
+            max_concurrent_calls: server.max_concurrent_calls.and_then(NonZeroUsize::new),
             required: server.required,
             protocol: server.protocol.into(),
             call_order: if server.supports_parallel_tool_calls {

@@ -68,6 +68,11 @@ pub struct ServerConfig {
     #[serde(with = "values::seconds")]
     #[schemars(with = "f64", range(min = 0))]
     pub tool_timeout_sec: Duration,
+    /// Calls that all samples of the run have under way at this server at the same time; the others wait. For servers
+    /// with `scope = "run"`; absent bounds nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_concurrent_calls: Option<usize>,
     /// `false`: the run goes on without this server and says so.
     pub required: bool,
     /// `true`: calls of one turn run at the same time, also those of tools that the server does not declare
@@ -104,6 +109,7 @@ impl Default for ServerConfig {
             startup_timeout_sec: Duration::from_secs(60),
             // Twice what common clients wait, as benchmark tools do real work.
             tool_timeout_sec: Duration::from_secs(120),
+            max_concurrent_calls: None,
             required: true,
             supports_parallel_tool_calls: false,
             protocol: ProtocolConfig::Auto,

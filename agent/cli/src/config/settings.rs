@@ -63,6 +63,10 @@ pub struct DatasetConfig {
     /// Shuffles before `limit` is applied; the same seed gives the same order everywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle_seed: Option<u64>,
+    /// JSON lines with truths that are known to be wrong: `task_id`, `answers` (each of them is right), `note`, `source`.
+    /// They make a second score, which is labelled as not official. In a config file, relative to that file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrections: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]

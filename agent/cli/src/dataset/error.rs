@@ -26,6 +26,10 @@ pub enum DatasetError {
         .first.display(), .second.display()
     )]
     Disagreement { first: PathBuf, second: PathBuf, difference: String },
+    #[error("failed to read the corrections in `{}`, line {line}: {reason}", .path.display())]
+    Corrections { path: PathBuf, line: usize, reason: String },
+    #[error("failed to read the corrections in `{}`", .path.display())]
+    NoCorrections { path: PathBuf, source: std::io::Error },
     #[error("failed to select samples: no task `{task_id}` in the {split} split{}", suggestion(.nearest))]
     UnknownTask { task_id: String, split: Split, nearest: Option<String> },
     #[error("failed to select samples: of {available} samples none is left with {choices}")]

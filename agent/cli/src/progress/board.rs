@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use gaia_agent::Status;
+use serde::{Deserialize, Serialize};
 
 use super::short;
 use crate::store::{SampleKey, SampleResult};
@@ -31,6 +32,28 @@ pub(super) struct Board {
     tokens: u64,
     cost_usd: Option<f64>,
     running: BTreeMap<SampleKey, Running>,
+}
+
+/// What is being done, as numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Activity {
+    /// The longest at work first.
+    pub running: Vec<RunningSample>,
+    pub tokens: u64,
+    pub cost_usd: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunningSample {
+    pub task_id: String,
+    pub epoch: u32,
+    pub level: u8,
+    pub step: u32,
+    pub doing: String,
+    /// Since it began.
+    pub seconds: f64,
+    /// Since it began to do that.
+    pub doing_seconds: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -122,6 +145,23 @@ impl Board {
             no_answer: all.no_answer + level.no_answer,
             errors: all.errors + level.errors,
         })
+    }
+
+    pub(super) fn activity(&self, now: Instant) -> Activity {
+        let seconds =
+            |since: Instant| (now.saturating_duration_since(since).as_secs_f64() * 1e3).round() / 1e3;
+        let mut running: Vec<(&SampleKey, &Running)> = self.running.iter().collect();
+        running.sort_by_key(|(_, running)| running.begun);
+        let running = running.into_iter().map(|(key, running)| RunningSample {
+            task_id: key.task_id.clone(),
+            epoch: key.epoch,
+            level: running.level,
+            step: running.step,
+            doing: running.doing.clone(),
+            seconds: seconds(running.begun),
+            doing_seconds: seconds(running.since),
+        });
+        Activity { running: running.collect(), tokens: self.tokens, cost_usd: self.cost_usd }
     }
 
     /// Samples that have done the same thing for too long and that were not told about yet: once after

@@ -4,6 +4,7 @@ use gaia_agent::Status;
 use gaia_scorer::statistics::{DropRate, Interval, Proportion, fisher_exact, majority_vote};
 use serde::Serialize;
 
+use super::corrected::Corrected;
 use super::failures::{FailureCount, Failures};
 use super::groups::{Division, Group, LevelGroup, Terms, by_end, by_level, by_need};
 use super::observed::{Observed, ToolUse};
@@ -124,6 +125,7 @@ impl Figures {
     pub fn of_run(run: &RunDirectory, record: &RunRecord) -> Result<Self, StoreError> {
         let withheld = record.withheld();
         let mut count = Count::default();
+        let mut corrected = Corrected::of_run(record);
         let mut failures = FailureCount::default();
         let mut tools: BTreeMap<String, ToolUse> = BTreeMap::new();
         let mut contaminated = Vec::new();
@@ -135,6 +137,9 @@ impl Figures {
                 continue;
             }
             count.add(&entry);
+            if let Some(corrected) = &mut corrected {
+                corrected.add(&entry);
+            }
             let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
             let observed = Observed::of_sample(run, &key);
             let failure = failures.add(&entry, &observed);
@@ -157,6 +162,8 @@ impl Figures {
             .collect();
         tools.sort_by(|first, second| second.seconds.total_cmp(&first.seconds));
         let terms = Terms { has_truth: record.dataset.has_truth, epochs: record.epochs };
+        let mut figures = count.figures(record);
+        figures.metrics.extend(corrected.map(|corrected| corrected.metric(record)));
         Ok(Self {
             levels: by_level(&samples, terms),
             needs: by_need(&samples, &record.dataset, terms),
@@ -165,7 +172,7 @@ impl Figures {
             tools,
             contaminated,
             samples,
-            ..count.figures(record)
+            ..figures
         })
     }
 }
@@ -368,7 +375,7 @@ impl Joint {
 }
 
 /// One row for each level and one for all, out of what was asked for and what was right.
-fn metric(
+pub(super) fn metric(
     record: &RunRecord,
     name: &str,
     of: String,

@@ -1,11 +1,16 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::Figures;
+use super::corrected::CORRECTED;
+use super::{Figures, Metric};
 use crate::page::{percent, percent_range};
 
 /// Said wherever the figures of a rehearsal are shown.
 pub const REHEARSAL_NOTE: &str = "This is a rehearsal: the replies are scripted, so the score says nothing about any \
 model.";
+
+/// Said wherever the score by corrected truths is shown.
+pub(super) const CORRECTED_NOTE: &str = "`corrected` takes the truths of `dataset.corrections`; the leaderboard scores as \
+`official` does.";
 
 /// Columns of a terminal that a table may take.
 pub(crate) const TABLE_WIDTH: u16 = 96;
@@ -34,6 +39,10 @@ pub fn results_table(figures: &Figures) -> String {
         figures.dataset,
         figures.split
     );
+    let text = match figures.metrics.iter().any(|metric| metric.name == CORRECTED) {
+        true => format!("{text}\n{CORRECTED_NOTE}"),
+        false => text,
+    };
     let text = match not_run_text(figures) {
         Some(not_run) => format!("{text}\nNot run: {not_run}"),
         None => text,
@@ -63,15 +72,17 @@ pub(super) fn not_run_text(figures: &Figures) -> Option<String> {
 /// The cells of the table, shared with the report.
 pub(super) fn rows(figures: &Figures) -> Vec<[String; 7]> {
     let dash = || "–".to_owned();
-    let official = figures.metrics.iter().filter(|metric| metric.name == figures.metrics[0].name);
-    let rows =
-        official.flat_map(|metric| metric.subsets.iter().enumerate().map(move |subset| (metric, subset)));
+    let is_shown =
+        |metric: &&Metric| [figures.metrics[0].name.as_str(), CORRECTED].contains(&metric.name.as_str());
+    let rows = figures.metrics.iter().filter(is_shown);
+    let rows = rows.flat_map(|metric| metric.subsets.iter().enumerate().map(move |subset| (metric, subset)));
     rows.map(|(metric, (index, subset))| {
         // What the other metrics make of the same answers, counted in the same way.
         let mut others = figures
             .metrics
             .iter()
             .filter(|other| other.of == metric.of && other.name != metric.name)
+            .filter(|other| other.name != CORRECTED && metric.name != CORRECTED)
             .map(|other| other.subsets[index].score.map_or_else(dash, percent));
         [
             format!("{}, {}", metric.name, metric.of),

@@ -16,6 +16,7 @@ use crate::config::Secrets;
 /// Appends the events of one sample to `events.jsonl`, each with its time. Pictures go to the sample's
 /// artefacts; in the line their data reads `file:<name>`.
 pub struct EventLog {
+    tap: Option<LineTap>,
     attempt: u32,
     artefacts: PathBuf,
     /// Of the run: what its samples have in common.
@@ -23,6 +24,9 @@ pub struct EventLog {
     secrets: Arc<Secrets>,
     state: Mutex<State>,
 }
+
+/// Hears of each line once it is written.
+pub type LineTap = Box<dyn Fn(&str) + Send + Sync>;
 
 struct State {
     /// Absent once the log is closed: a server's last words may come later and have no place then.
@@ -56,7 +60,13 @@ impl EventLog {
         let attempt = 1 + count_attempts(&mut file)?;
         file.seek(SeekFrom::End(0))?;
         let state = Mutex::new(State { file: Some(file), failure: None });
-        Ok(Self { attempt, artefacts, common, secrets, state })
+        Ok(Self { tap: None, attempt, artefacts, common, secrets, state })
+    }
+
+    #[must_use]
+    pub fn with_tap(mut self, tap: Option<LineTap>) -> Self {
+        self.tap = tap;
+        self
     }
 
     /// Attempts count from 1 over all sessions of the run.
@@ -90,7 +100,11 @@ impl EventLog {
         let mut line = self.secrets.redact(&line).into_owned();
         line.push('\n');
         // One write a line: a crash tears at most this one.
-        file.write_all(line.as_bytes())
+        file.write_all(line.as_bytes())?;
+        if let Some(tap) = &self.tap {
+            tap(&line);
+        }
+        Ok(())
     }
 
     fn move_media(&self, content: &mut [Part]) -> io::Result<()> {
@@ -305,6 +319,7 @@ mod tests {
     #[test]
     fn a_failed_write_is_reported_at_the_end() {
         let log = EventLog {
+            tap: None,
             attempt: 1,
             artefacts: PathBuf::new(),
             common: PathBuf::new(),

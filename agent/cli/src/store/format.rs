@@ -11,10 +11,12 @@ use time::OffsetDateTime;
 use crate::dataset::Needs;
 
 /// Version of the run directory as a whole, kept in `run.json`.
-pub const RUN_FORMAT_VERSION: u32 = 1;
+pub const RUN_FORMAT_VERSION: u32 = 2;
 
-pub(super) const RUN_FILE: &str = "run.json";
+pub(crate) const RUN_FILE: &str = "run.json";
 pub(super) const LOCK_FILE: &str = "lock";
+/// Where the process that works on the run takes orders; there only as long as it does.
+pub(crate) const CONTROL_SOCKET: &str = "control";
 pub(super) const SAMPLES_FOLDER: &str = "samples";
 pub(super) const EVENTS_FILE: &str = "events.jsonl";
 pub(super) const RESULT_FILE: &str = "result.json";
@@ -169,6 +171,9 @@ pub struct DatasetRecord {
     /// What people needed for each sample, by task; absent in runs of before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<BTreeMap<String, Needs>>,
+    /// File with truths that are known to be wrong, for a second score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrections: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,6 +206,18 @@ pub struct Session {
     /// The effective config of this session, when it is not that of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<toml::Table>,
+    /// What `gaia ctl` changed on the way, first to last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+}
+
+/// Something that was changed while a session worked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    #[serde(with = "time::serde::rfc3339")]
+    pub time: OffsetDateTime,
+    /// In words.
+    pub what: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

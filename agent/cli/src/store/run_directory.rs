@@ -8,6 +8,7 @@ use gaia_agent::tools::RecordedTool;
 use super::artefact::read_artefact;
 use super::atomic_file::{remove_half_written, sync_folder};
 use super::format::{ARTEFACTS_FOLDER, LOCK_FILE, RUN_FILE, SAMPLES_FOLDER};
+use super::older::of_today;
 use super::sample_directory::folder_name;
 use super::{
     PlannedSample, RUN_FORMAT_VERSION, RunLock, RunRecord, SampleDirectory, SampleKey, SampleResult,
@@ -72,7 +73,7 @@ impl RunDirectory {
         let value: serde_json::Value = serde_json::from_slice(&fs::read(&path)?).map_err(damaged)?;
         match value.get("format_version").and_then(serde_json::Value::as_u64) {
             Some(found) if found > u64::from(RUN_FORMAT_VERSION) => Err(StoreError::Newer { path, found }),
-            Some(_) => serde_json::from_value(value).map_err(damaged),
+            Some(found) => serde_json::from_value(of_today(found, value)).map_err(damaged),
             None => Err(StoreError::Damaged { path, reason: "it has no `format_version`".to_owned() }),
         }
     }
@@ -86,6 +87,11 @@ impl RunDirectory {
     pub fn sample(&self, key: &SampleKey) -> SampleDirectory {
         let folder = self.path.join(SAMPLES_FOLDER).join(folder_name(&key.task_id));
         SampleDirectory::new(folder.join(key.epoch.to_string()), self.path.join(ARTEFACTS_FOLDER))
+    }
+
+    /// What the samples have in common.
+    pub fn artefacts(&self) -> PathBuf {
+        self.path.join(ARTEFACTS_FOLDER)
     }
 
     /// A list of tools as they were offered, by the name that the start of a sample has of it.

@@ -33,6 +33,11 @@ impl SampleDirectory {
         self.path.join(EVENTS_FILE)
     }
 
+    /// The folder of the kept artefacts, which need not be there.
+    pub fn artefacts(&self) -> PathBuf {
+        self.path.join(ARTEFACTS_FOLDER)
+    }
+
     /// The commit mark, which is not there before the outcome.
     pub fn result_path(&self) -> PathBuf {
         self.path.join(RESULT_FILE)
@@ -111,29 +116,10 @@ pub(super) fn folder_name(task_id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gaia_agent::{Status, Usage};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::SampleTiming;
-
-    fn result() -> SampleResult {
-        SampleResult {
-            task_id: "a".into(),
-            epoch: 1,
-            level: 2,
-            status: Status::Answered,
-            answer: Some("42".into()),
-            raw_answer: Some("FINAL ANSWER: 42".into()),
-            steps: 3,
-            tool_calls: 2,
-            usage: Usage::default(),
-            cost_usd: None,
-            timing: SampleTiming::default(),
-            score: None,
-            error: None,
-        }
-    }
+    use crate::store::test_result;
 
     #[test]
     fn a_sample_without_a_result_is_missing_and_a_committed_one_is_not() {
@@ -142,8 +128,8 @@ mod tests {
         assert_eq!(sample.result().unwrap(), None);
         drop(sample.start_attempt(Arc::default()).unwrap());
         assert_eq!(sample.result().unwrap(), None, "events alone are no outcome");
-        sample.commit(&result()).unwrap();
-        assert_eq!(sample.result().unwrap(), Some(result()));
+        sample.commit(&test_result()).unwrap();
+        assert_eq!(sample.result().unwrap(), Some(test_result()));
         sample.withdraw().unwrap();
         sample.withdraw().unwrap();
         assert_eq!(sample.result().unwrap(), None);
@@ -160,7 +146,7 @@ mod tests {
 
     #[test]
     fn result_has_exactly_the_documented_fields() {
-        let value = serde_json::to_value(result()).unwrap();
+        let value = serde_json::to_value(test_result()).unwrap();
         let fields: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(
             fields,

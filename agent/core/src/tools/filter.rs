@@ -111,6 +111,7 @@ mod tests {
             required: true,
             protocol: Protocol::Auto,
             call_order: CallOrder::AsDeclared,
+            max_concurrent_calls: None,
             redactor: Redactor::default(),
             prefix: None,
         })

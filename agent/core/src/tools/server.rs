@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,8 @@ pub struct Server {
     /// Whether `read_resource` is ours, and not the server's.
     reads_resources: bool,
     current: Mutex<Arc<Connection>>,
+    /// One for each call that may be under way.
+    calls: Semaphore,
     /// Held while a new connection is made, so that calls that fail together restart once.
     restart: tokio::sync::Mutex<()>,
     closed: AtomicBool,
@@ -136,6 +139,9 @@ impl Server {
             unusable: listing.unusable,
             reads_resources,
             current: Mutex::new(Arc::new(connection)),
+            calls: Semaphore::new(
+                spec.max_concurrent_calls.map_or(Semaphore::MAX_PERMITS, std::num::NonZeroUsize::get),
+            ),
             restart: tokio::sync::Mutex::new(()),
             closed: AtomicBool::new(false),
             reporter,
@@ -207,10 +213,18 @@ impl Server {
         progress: Option<ProgressSink>,
         restarts: &AtomicU32,
     ) -> ToolOutput {
+        // The time of a call does not run before its turn; that of the task does.
+        let turn = tokio::select! {
+            biased;
+            () = cancel.cancelled() => None,
+            turn = self.calls.acquire() => turn.ok(),
+        };
         let start = Instant::now();
         let server = self.name();
         let connection = self.connection();
-        let (ended, reached) = if connection.is_alive() {
+        let (ended, reached) = if turn.is_none() {
+            (Ended::Cancelled, Reached::No)
+        } else if connection.is_alive() {
             let ended = match self.reads_resources && tool == READ_RESOURCE {
                 true => connection.read_resource(uri(&arguments), cancel).await,
                 false => connection.call(tool, arguments, state, cancel, progress).await,

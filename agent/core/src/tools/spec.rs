@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub struct ServerSpec {
     pub startup_timeout: Duration,
     /// For one call without a sign of progress.
     pub tool_timeout: Duration,
+    /// Calls under way at the same time; the others wait for their turn. `None` bounds nothing.
+    pub max_concurrent_calls: Option<NonZeroUsize>,
     /// A run can go on without a server that is not required.
     pub required: bool,
     pub protocol: Protocol,

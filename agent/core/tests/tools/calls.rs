@@ -13,6 +13,7 @@ trials![
     a_cancelled_call_comes_back_at_once_and_the_server_hears_of_it,
     progress_keeps_a_call_alive_up_to_a_cap,
     calls_run_side_by_side,
+    calls_beyond_the_limit_wait_for_their_turn,
     fifteen_megabytes_arrive,
     an_answer_over_the_limit_is_an_error_at_once,
     answers_that_are_none,
@@ -114,6 +115,40 @@ async fn calls_run_side_by_side() {
     let (hanging, outputs) = tokio::join!(call_with(&host, "hang", json!({}), &cancel), quick);
     assert_eq!(outputs, (0..50).map(|number| number.to_string()).collect::<Vec<_>>());
     assert_eq!(hanging.failure, Some(CallFailure::Cancelled));
+    host.close().await;
+}
+
+async fn calls_beyond_the_limit_wait_for_their_turn() {
+    let mut spec = peer("x", &[]);
+    spec.max_concurrent_calls = std::num::NonZeroUsize::new(2);
+    let notices = Notices::default();
+    let host = start_with(&[spec], &notices, None).await.unwrap();
+    let tokens: Vec<_> = (0..4).map(|_| CancellationToken::new()).collect();
+    let calls = tokens.iter().map(|token| call_with(&host, "hang", json!({}), token));
+    let letting_go = async {
+        // Whoever waits never comes to the server once it is cancelled.
+        tokens[3].cancel();
+        notices.wait_for("hanging ").await;
+        tokens[0].cancel();
+        notices.wait_for("cancelled ").await;
+        let seen = || notices.all().iter().filter(|notice| notice.text.contains("hanging ")).count();
+        while seen() < 3 {
+            tokio::task::yield_now().await;
+        }
+        tokens[1].cancel();
+        tokens[2].cancel();
+    };
+    let (outputs, ()) = tokio::join!(futures_util::future::join_all(calls), letting_go);
+    assert!(outputs.iter().all(|output| output.failure == Some(CallFailure::Cancelled)), "{outputs:#?}");
+    let texts: Vec<String> = notices.all().into_iter().map(|notice| notice.text).collect();
+    let place = |part: &str, number: usize| {
+        texts.iter().enumerate().filter(|(_, text)| text.contains(part)).nth(number).map(|(place, _)| place)
+    };
+    assert!(
+        place("hanging ", 2) > place("cancelled ", 0),
+        "the third came before the first was gone: {texts:#?}"
+    );
+    assert_eq!(place("hanging ", 3), None, "{texts:#?}");
     host.close().await;
 }
 

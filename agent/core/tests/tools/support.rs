@@ -76,6 +76,7 @@ pub(crate) fn server(name: &str, transport: TransportSpec) -> ServerSpec {
         required: true,
         protocol: Protocol::Auto,
         call_order: CallOrder::AsDeclared,
+        max_concurrent_calls: None,
         redactor: Redactor::default(),
         prefix: None,
     }

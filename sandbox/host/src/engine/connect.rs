@@ -112,6 +112,7 @@ impl Engine {
             docker,
             address: address.to_owned(),
             brand,
+            version: version.version.unwrap_or_default(),
             architecture: version.arch.unwrap_or_default(),
             processors: info.ncpu.filter(|count| *count > 0).map_or(1.0, |count| count as f64),
         })
