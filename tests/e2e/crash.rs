@@ -452,6 +452,7 @@ async fn a_server_of_all_samples_that_is_killed_costs_calls_and_no_sample() {
         })
         .sum();
     assert!(told >= 2, "the model was told {told} times");
+    assert!(json(&run.join("run.json"))["host"]["docker_version"].is_string(), "the engine is named");
     let id = run.file_name().unwrap().to_str().unwrap();
     eventually("no container is left", REMOVAL_LIMIT, async || containers("gaia.run", id).await.is_empty())
         .await;

@@ -37,7 +37,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Work through a dataset and score the answers
+    /// Work through a dataset and score the answers; the folder of a run in the place of a config finishes that run
     Run(RunArguments),
     /// Finish what is missing in a run; the truth takes no part in deciding what that is
     Resume(ResumeArguments),

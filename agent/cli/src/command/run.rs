@@ -1,9 +1,9 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
 use super::Surroundings;
-use crate::args::RunArguments;
+use crate::args::{ResumeArguments, RunArguments, StoredRunArguments};
 use crate::config::{Loaded, Override, Purpose, StrategyName};
 use crate::continuing::Begin;
 use crate::dataset::{self, Corrections, Dataset, Needs, Sample, Selection, pull};
@@ -13,10 +13,14 @@ use crate::prompt::fingerprint;
 use crate::session::{Output, Work, conclude, work_on_run};
 use crate::signals::Interrupt;
 use crate::store::{
-    DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunDirectory, RunRecord, new_run_id,
+    DatasetRecord, HostFacts, Method, PlannedSample, RUN_FILE, RUN_FORMAT_VERSION, RunDirectory, RunRecord,
+    new_run_id,
 };
 
 pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) -> CommandResult {
+    if let Some(run) = arguments.config.config.clone().filter(|path| path.join(RUN_FILE).is_file()) {
+        return super::resume::resume(on_run(arguments, &run)?, surroundings).await;
+    }
     let console = &surroundings.console;
     let loaded = surroundings.load(&arguments.config, overrides(&arguments), Purpose::Run)?;
     let dataset = load_dataset(&loaded)?;
@@ -68,6 +72,32 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
         code = work => code,
         () = interrupt.abandon.cancelled() => Ok(exit_code::INCOMPLETE),
     }
+}
+
+/// A run in the place of a config: what is missing of it is finished, with these settings.
+fn on_run(arguments: RunArguments, run: &Path) -> CommandResult<ResumeArguments> {
+    let overrides = overrides(&arguments);
+    let is_settled = |set: &&Override| {
+        set.key.starts_with("dataset.") || ["run.epochs", "run.out"].contains(&set.key.as_str())
+    };
+    let settled = overrides.iter().find(is_settled).map(|set| set.flag.as_str());
+    if let Some(flag) = settled.or(arguments.dry_run.then_some("--dry-run")) {
+        let error = anyhow::anyhow!(
+            "`{}` is a run, which has its questions: `{flag}` is for a new one",
+            run.display()
+        );
+        return Err(CommandError::usage(error).with_hint("leave the flag out, or name a config"));
+    }
+    let flags = overrides.into_iter().map(|set| (set.key, set.value));
+    Ok(ResumeArguments {
+        stored: StoredRunArguments { run: run.to_string_lossy().into_owned(), out: PathBuf::new() },
+        rerun: Vec::new(),
+        as_new: false,
+        continue_samples: false,
+        concurrency: None,
+        set: flags.chain(arguments.config.set).collect(),
+        output: arguments.output,
+    })
 }
 
 /// What is about to take its time.

@@ -70,6 +70,17 @@ fn a_resume_runs_what_is_missing_and_nothing_else() {
     let record: Value = serde_json::from_slice(&fs_err::read(run.join("run.json")).unwrap()).unwrap();
     assert_eq!(record["sessions"].as_array().unwrap().len(), 2);
 
+    // The run in the place of a config is the same, and takes no other questions.
+    fs_err::remove_file(result("task-3")).unwrap();
+    let folder = run.to_str().unwrap();
+    place.gaia(&["run", folder, "--level", "1"]).fails_with(2, &["which has its questions", "`--level`"]);
+    place.gaia(&["run", folder, "--model", "other"]).fails_with(2, &["model: m → other"]);
+    let ended = place.gaia(&["run", folder, "--concurrency", "3"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(result("task-3").is_file());
+    assert_eq!(fs_err::metadata(result("task-1")).unwrap().modified().unwrap(), kept, "it ran again");
+    assert_eq!(only_run(&place), run);
+
     place.gaia(&["resume", "last", "--set", "model.name=\"other\""]).fails_with(2, &["model: m → other"]);
     place.write("data/2023/validation/metadata.jsonl", "{\"task_id\": \"x\", \"Question\": \"?\", \"Level\": 1, \"Final answer\": \"1\", \"file_name\": \"\"}\n");
     place.gaia(&["resume", "last"]).fails_with(2, &["has changed"]);
