@@ -7,6 +7,6 @@ mod shell;
 mod text;
 
 pub use chart::{Bin, Dot, Mark, Part, bar, histogram, interval_bar, scatter, stacked_bar};
-pub use number::{count, duration, money, percent, percent_range, points, short_count};
+pub use number::{count, duration, money, percent, percent_range, points, probability, short_count};
 pub use shell::{Reach, Shell, document, styled_document};
 pub use text::{Breaks, Clean, clean, shown, shown_lines};

@@ -39,7 +39,7 @@ fn runs(comparison: &Comparison) -> Markup {
         section {
             h2 { "The runs" }
             div.panel {
-                @for run in &comparison.runs {
+                div.chart { @for run in &comparison.runs {
                     div.chart-row {
                         span.label { b { (run.letter) } " " (shown(&run.model, 60)) }
                         (interval_bar(run.score.unwrap_or_default(), run.interval, &[] as &[Mark]))
@@ -48,7 +48,7 @@ fn runs(comparison: &Comparison) -> Markup {
                             @if let Some(interval) = run.interval { " " span.muted { (percent_range(interval)) } }
                         }
                     }
-                }
+                } }
                 p.note { "Each run on all that it was asked, with its own 95 % interval. Whether two differ is told below, task by task: intervals that overlap do not mean that they do not." }
                 (table(&RUN_HEADER.map(str::to_owned), 3, comparison.runs.iter().map(run_row)))
             }

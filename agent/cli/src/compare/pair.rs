@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::outcomes::{Outcomes, TaskOutcome};
 use crate::comparable;
-use crate::page::{percent, points};
+use crate::page::{points, probability};
 use crate::store::RunRecord;
 
 /// A run beside the first one, on the tasks that both were asked.
@@ -169,11 +169,11 @@ impl Pair {
             points(lead.1.low),
             points(lead.1.high)
         );
-        let chance = percent(self.corrected_p_value);
+        let chance = probability(self.corrected_p_value);
         self.conclusion = match self.verdict {
             Verdict::FirstIsBetter | Verdict::SecondIsBetter => format!(
                 "{ahead} is better than {behind}: {figures}. If both were equally good, wins as uneven as these would be seen \
-                 with a probability of {chance} only."
+                 with a probability of {chance}."
             ),
             Verdict::AboutEqual => format!("{ahead} and {behind} are about equally good: {figures}."),
             _ if mean == 0.0 => format!("Neither is ahead: {figures}."),

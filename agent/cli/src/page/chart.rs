@@ -110,37 +110,80 @@ pub fn histogram(bins: &[Bin]) -> Markup {
     }
 }
 
-/// Shares against something that grows to the right, from zero on.
+/// Shares against something that grows to the right, tenfold from line to line.
 pub fn scatter(dots: &[Dot], x_label: &str, x_text: impl Fn(f64) -> String) -> Markup {
     // The plot area.
     const LEFT: f64 = 46.0;
     const RIGHT: f64 = 560.0;
     const TOP: f64 = 14.0;
     const BOTTOM: f64 = 250.0;
-    let most = dots.iter().map(|dot| dot.x).fold(0.0, f64::max);
-    // Room for the labels right of the points.
-    let scale = if most > 0.0 { most * 1.25 } else { 1.0 };
-    let x = |value: f64| LEFT + (RIGHT - LEFT) * value / scale;
+    let (least, most) = decades(dots.iter().map(|dot| dot.x));
+    let x = |value: f64| {
+        let exponent = value.max(10f64.powi(least)).log10();
+        LEFT + (RIGHT - LEFT) * (exponent - f64::from(least)) / f64::from(most - least)
+    };
     let y = |share: f64| BOTTOM - (BOTTOM - TOP) * share.clamp(0.0, 1.0);
     html! {
-        svg.plot viewBox="0 0 600 292" role="img" {
+        svg.plot viewBox="0 0 720 292" role="img" {
             title { "Share of correct answers against " (x_label) }
             @for step in 0..=4u32 {
                 @let share = f64::from(step) / 4.0;
                 path.axis d=(format!("M{LEFT} {}H{RIGHT}", number(y(share)))) {}
                 text x=(number(LEFT - 6.0)) y=(number(y(share) + 4.0)) text-anchor="end" { (format!("{:.0}%", 100.0 * share)) }
-                text x=(number(LEFT + (RIGHT - LEFT) * share)) y=(number(BOTTOM + 17.0)) text-anchor="middle" { (x_text(scale * share)) }
+            }
+            @for exponent in least..=most {
+                @let value = 10f64.powi(exponent);
+                path.axis d=(format!("M{x} {TOP}V{BOTTOM}", x = number(x(value)))) {}
+                text x=(number(x(value))) y=(number(BOTTOM + 17.0)) text-anchor="middle" { (x_text(value)) }
             }
             text x=(number(RIGHT)) y=(number(BOTTOM + 36.0)) text-anchor="end" { (x_label) }
-            @for dot in dots {
+            @let labels = label_places(&dots.iter().map(|dot| (x(dot.x), y(dot.y), dot.label.chars().count())).collect::<Vec<_>>());
+            @for (dot, (label_x, label_y)) in dots.iter().zip(labels) {
                 @if let Some(Interval { low, high }) = dot.interval {
                     path.whisker d=(format!("M{x} {}V{}", number(y(low)), number(y(high)), x = number(x(dot.x)))) {}
                 }
                 circle.dot.(dot.class) cx=(number(x(dot.x))) cy=(number(y(dot.y))) r="6" {}
-                text.strong x=(number(x(dot.x) + 10.0)) y=(number(y(dot.y) + 4.0)) { (dot.label) }
+                text.strong x=(number(label_x)) y=(number(label_y)) { (dot.label) }
             }
         }
     }
+}
+
+/// The powers of ten around all values above zero.
+fn decades(values: impl Iterator<Item = f64>) -> (i32, i32) {
+    let exponents: Vec<f64> =
+        values.filter(|value| value.is_finite() && *value > 0.0).map(f64::log10).collect();
+    let least = exponents.iter().copied().fold(f64::INFINITY, f64::min).floor();
+    let most = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max).ceil();
+    if !least.is_finite() {
+        return (0, 1);
+    }
+    (least as i32, (most as i32).max(least as i32 + 1))
+}
+
+/// Labels right of their points, each a line further down where another one is. A label is given by its point and the
+/// number of its characters.
+fn label_places(labels: &[(f64, f64, usize)]) -> Vec<(f64, f64)> {
+    /// Of a line of text, and of a character in it.
+    const LINE: f64 = 15.0;
+    const CHARACTER: f64 = 7.5;
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.sort_by(|left, right| labels[*left].1.total_cmp(&labels[*right].1));
+    let mut places = vec![(0.0, 0.0); labels.len()];
+    let mut taken: Vec<(f64, f64, f64)> = Vec::new();
+    for index in order {
+        let (x, y, characters) = labels[index];
+        let (start, mut line) = (x + 10.0, y + 4.0);
+        let end = start + CHARACTER * characters as f64;
+        while let Some((.., other)) =
+            taken.iter().find(|(from, to, other)| *from < end && start < *to && (other - line).abs() < LINE)
+        {
+            line = other + LINE;
+        }
+        taken.push((start, end, line));
+        places[index] = (start, line);
+    }
+    places
 }
 
 #[cfg(test)]
@@ -163,6 +206,15 @@ mod tests {
         assert!(text.contains("x=\"0.00\" y=\"2\" width=\"250.00\""), "{text}");
         assert!(text.contains("x=\"250.00\" y=\"2\" width=\"750.00\""), "{text}");
         assert!(!stacked_bar(&[]).into_string().contains("NaN"));
+    }
+
+    #[test]
+    fn scales_hold_all_values_and_labels_do_not_lie_on_each_other() {
+        assert_eq!(decades([0.03, 4.2, 0.0, f64::NAN].into_iter()), (-2, 1));
+        assert_eq!((decades([5.0].into_iter()), decades([10.0].into_iter())), ((0, 1), (1, 2)));
+        assert_eq!(decades([0.0].into_iter()), (0, 1));
+        let places = label_places(&[(0.0, 50.0, 9), (5.0, 52.0, 9), (90.0, 51.0, 9), (2.0, 90.0, 9)]);
+        assert_eq!(places, [(10.0, 54.0), (15.0, 69.0), (100.0, 55.0), (12.0, 94.0)]);
     }
 
     #[test]

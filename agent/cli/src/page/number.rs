@@ -12,6 +12,11 @@ pub fn percent_range(interval: Interval) -> String {
     format!("{}–{}", percent(interval.low), percent(interval.high))
 }
 
+/// Of a probability: `12.3%`, `less than 0.1%`.
+pub fn probability(share: f64) -> String {
+    if share < 0.001 { "less than 0.1%".to_owned() } else { percent(share) }
+}
+
 /// A difference of shares with its sign: `+3.2`, in percentage points.
 pub fn points(difference: f64) -> String {
     // A negative zero has a sign of its own.
@@ -80,6 +85,7 @@ mod tests {
     #[test]
     fn shares_and_differences() {
         assert_eq!((percent(0.5).as_str(), percent(1.0).as_str()), ("50.0%", "100.0%"));
+        assert_eq!((probability(0.0004).as_str(), probability(0.0312).as_str()), ("less than 0.1%", "3.1%"));
         assert_eq!(percent_range(Interval { low: 0.095, high: 0.905 }), "9.5%–90.5%");
         assert_eq!([0.0324, -0.5, 0.0, -0.0001].map(points), ["+3.2", "-50.0", "±0.0", "±0.0"]);
     }

@@ -97,7 +97,7 @@ fn levels(rows: &[SampleRow], epochs: u32) -> Markup {
         *correct += u64::from(row.correct() == Some(true));
     }
     html! {
-        div.panel {
+        div.panel { div.chart {
             @for (level, (asked, correct)) in levels {
                 @let proportion = Proportion { successes: correct, failures: asked - correct };
                 @let share = correct as f64 / asked as f64;
@@ -108,7 +108,7 @@ fn levels(rows: &[SampleRow], epochs: u32) -> Markup {
                     span.value title=(or_dash(interval.map(percent_range))) { (percent(share)) " · " (correct) " / " (asked) }
                 }
             }
-        }
+        } }
     }
 }
 

@@ -109,24 +109,24 @@ pub(super) fn tools(figures: &Figures) -> Markup {
             div.columns {
                 div.panel {
                     h3 { "Time" }
-                    @for tool in figures.tools.iter().take(CHARTED_TOOLS) {
+                    div.chart { @for tool in figures.tools.iter().take(CHARTED_TOOLS) {
                         div.chart-row {
                             span.label { (shown(&tool.tool, NAME_CHARACTERS)) }
                             (bar(tool.seconds / most, "fill-two"))
                             span.value { (duration(tool.seconds)) @if whole > 0.0 { " (" (percent(tool.seconds / whole)) ")" } }
                         }
-                    }
+                    } }
                 }
                 div.panel {
                     h3 { "Share of calls that ended in an error" }
-                    @for tool in figures.tools.iter().take(CHARTED_TOOLS) {
+                    div.chart { @for tool in figures.tools.iter().take(CHARTED_TOOLS) {
                         @let rate = tool.errors as f64 / tool.calls.max(1) as f64;
                         div.chart-row {
                             span.label { (shown(&tool.tool, NAME_CHARACTERS)) }
                             (bar(rate, "fill-bad"))
                             span.value { (percent(rate)) " (" (count(tool.errors)) "/" (count(tool.calls)) ")" }
                         }
-                    }
+                    } }
                 }
             }
             div.panel { div.scroll { table {

@@ -2,13 +2,16 @@ use maud::{Markup, html};
 
 use super::anchor;
 use super::scores::group_table;
-use crate::page::{bar, percent, points, shown};
+use crate::page::{Breaks, Clean, bar, clean, percent, points, shown};
 use crate::report::groups::Group;
 use crate::report::rows::End;
 use crate::report::{Figures, SampleRow};
 
 /// Samples of a class that are linked to; the table shows all.
 const LINKED_SAMPLES: usize = 12;
+
+/// Characters of the id of a linked sample.
+const ID_CHARACTERS: usize = 13;
 
 /// Why samples are not right: classes with their counts and samples.
 pub(super) fn failures(figures: &Figures) -> Markup {
@@ -24,16 +27,16 @@ pub(super) fn failures(figures: &Figures) -> Markup {
                 "Found by rules and without a model: hints where to look. What failed by " em { "format" }
                 " would be right under a more lenient reading; the official score forgives none of it."
             }
-            div.panel {
+            div.panel { div.chart {
                 @for class in classes {
                     div.chart-row {
                         span.label { a href="#samples" data-show-why=(class.name) { (shown(&class.name, 120)) } }
                         (bar(class.samples as f64 / most, colour(&class.name)))
                         span.value { (class.samples) " (" (percent(class.samples as f64 / figures.samples.len().max(1) as f64)) ")" }
                     }
-                    p.note { (links(&figures.samples, &class.name)) }
+                    p.note { (links(&figures.samples, &class.name, LINKED_SAMPLES)) }
                 }
-            }
+            } }
         }
     }
 }
@@ -48,17 +51,23 @@ fn colour(class: &str) -> &'static str {
 }
 
 /// The samples of a class, each linked to its line in the table.
-pub(super) fn links(rows: &[SampleRow], class: &str) -> Markup {
+pub(super) fn links(rows: &[SampleRow], class: &str, most: usize) -> Markup {
     let members: Vec<(usize, &SampleRow)> =
         rows.iter().enumerate().filter(|(_, row)| row.failure.as_deref() == Some(class)).collect();
     html! {
-        @for (position, (index, row)) in members.iter().take(LINKED_SAMPLES).enumerate() {
+        @for (position, (index, row)) in members.iter().take(most).enumerate() {
             @if position > 0 { ", " }
-            a.mono href=(format!("#{}", anchor(*index))) { (shown(&row.task_id, 40)) }
+            a.mono href=(format!("#{}", anchor(*index))) { (short_id(&row.task_id)) }
             @if row.epoch > 1 { " (epoch " (row.epoch) ")" }
         }
-        @if members.len() > LINKED_SAMPLES { " and " (members.len() - LINKED_SAMPLES) " more" }
+        @if members.len() > most { " and " (members.len() - most) " more" }
     }
+}
+
+/// Enough of an id to know it again.
+fn short_id(task_id: &str) -> Markup {
+    let Clean { text, left_out } = clean(task_id, ID_CHARACTERS, Breaks::Signs);
+    html! { bdi.text { (text) @if left_out > 0 { "…" } } }
 }
 
 /// Whether it pays to answer, and what the missing answers may have cost.

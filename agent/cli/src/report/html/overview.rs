@@ -7,6 +7,9 @@ use crate::report::Figures;
 use crate::report::table::{not_run_text, shown_model};
 use crate::store::{Method, RunRecord};
 
+/// Samples of a class that are named at first.
+const GLANCED_SAMPLES: usize = 4;
+
 /// Characters of the config in the page.
 const CONFIG_CHARACTERS: usize = 40_000;
 
@@ -92,7 +95,7 @@ fn glance(figures: &Figures) -> Markup {
                     "Failed by format alone: "
                     @if by_format == 0 { "no sample." } @else {
                         b { (by_format) } @if by_format == 1 { " sample" } @else { " samples" } " whose answer a more lenient reading would take. "
-                        @for class in &format { (shown(&class.name, 120)) ": " (links(&figures.samples, &class.name)) ". " }
+                        @for class in &format { (shown(&class.name, 120)) ": " (links(&figures.samples, &class.name, GLANCED_SAMPLES)) ". " }
                     }
                 }
                 li {

@@ -2,7 +2,8 @@ use gaia_scorer::statistics::Interval;
 use maud::{Markup, html};
 
 use crate::page::{
-    Dot, Mark, count, duration, interval_bar, money, percent, percent_range, points, scatter, short_count,
+    Dot, Mark, count, duration, interval_bar, money, percent, percent_range, points, probability, scatter,
+    short_count,
 };
 use crate::report::groups::Group;
 use crate::report::published::{HUMAN, PUBLISHED, Published, Questions};
@@ -21,7 +22,7 @@ pub(super) fn accuracy(figures: &Figures) -> Markup {
             h2 { "Accuracy" }
             div.panel {
                 h3 { "By level, official score (" (official.of) ")" }
-                @for subset in &official.subsets { (score_bar(subset)) }
+                div.chart { @for subset in &official.subsets { (score_bar(subset)) } }
                 p.note {
                     "The line over each bar is its 95 % interval (Wilson), the dashed one what people reach: " (percent(HUMAN.score))
                     " (" (HUMAN.of.label()) ", " (HUMAN.source) ", " (HUMAN.date) ")."
@@ -106,7 +107,7 @@ fn progression(figures: &Figures) -> Markup {
                     @match drop.chance {
                         Some(chance) => {
                             b { (points(-drop.rate.absolute)) " points, which is unusual" }
-                            ". Were both equally hard, so much or more would be seen with a probability of " (percent(chance))
+                            ". Were both equally hard, so much or more would be seen with a probability of " (probability(chance))
                             @if chance > 0.05 { ": it may well be chance." } @else { "." }
                         }
                         None => {
@@ -161,22 +162,20 @@ pub(super) fn cost(figures: &Figures) -> Markup {
     html! {
         section #cost {
             h2 { "Cost against accuracy" }
-            div.columns {
-                div.panel { h3 { "What each level took" } (group_table("Level", &groups)) }
-                @if groups.iter().any(|group| group.score.is_some()) {
-                    div.panel {
-                        @if has_costs {
-                            h3 { "Cost of a sample against accuracy" }
-                            (scatter(&cost_dots(figures), "US dollars a sample", money))
-                            p.note {
-                                "Levels and the whole of this run, with their intervals. " span.warn { "Orange" }
-                                " is what others published of the validation split: " (others()) "."
-                            }
-                        } @else {
-                            h3 { "Tokens of a sample against accuracy" }
-                            (scatter(&token_dots(figures), "tokens a sample", short_count))
-                            p.note { "No price is known: `model.price` in the config sets one." }
+            div.panel { h3 { "What each level took" } (group_table("Level", &groups)) }
+            @if groups.iter().any(|group| group.score.is_some()) {
+                div.panel {
+                    @if has_costs {
+                        h3 { "Cost of a sample against accuracy" }
+                        (scatter(&cost_dots(figures), "US dollars a sample", money))
+                        p.note {
+                            "Levels and the whole of this run, with their intervals. " span.warn { "Orange" }
+                            " is what others published of the validation split: " (others()) "."
                         }
+                    } @else {
+                        h3 { "Tokens of a sample against accuracy" }
+                        (scatter(&token_dots(figures), "tokens a sample", short_count))
+                        p.note { "No price is known: " code { "model.price" } " in the config sets one." }
                     }
                 }
             }
@@ -250,10 +249,8 @@ pub(super) fn needs(figures: &Figures) -> Markup {
                     "What the people who made the questions noted of tools and steps, sorted into the classes of the GAIA paper by words. A
                     sample may be in several."
                 }
-                div.columns {
-                    @for division in &figures.needs {
-                        div.panel { h3 { "By " (division.name) } (group_table("Group", &division.groups)) }
-                    }
+                @for division in &figures.needs {
+                    div.panel { h3 { "By " (division.name) } (group_table("Group", &division.groups)) }
                 }
             }
         }
@@ -272,7 +269,7 @@ pub(super) fn group_table(heading: &str, groups: &[Group]) -> Markup {
             } }
             tbody { @for group in groups {
                 tr {
-                    td { (group.name) }
+                    td.name { (group.name) }
                     td.number { (group.correct.map_or_else(dash, |correct| correct.to_string())) "/" (group.num) }
                     td.number { (group.score.map_or_else(dash, percent)) }
                     td.number { (group.interval.map_or_else(dash, percent_range)) }
