@@ -30,23 +30,25 @@ impl Interrupt {
                     Some(()) = terminations.recv() => {}
                     else => return,
                 }
-                console.warn(escalation.escalate());
+                let (step, words) = escalation.next();
+                // First the words: the last step ends the process.
+                console.warn(words);
+                step.cancel();
             }
         });
         Ok(interrupt)
     }
 
-    /// One step up; returns what to tell the user.
-    fn escalate(&self) -> &'static str {
+    /// What the next signal cancels, and what to tell the user.
+    fn next(&self) -> (&CancellationToken, &'static str) {
         if !self.drain.is_cancelled() {
-            self.drain.cancel();
-            "stopping: running samples finish, no new one starts; once more cancels them"
+            (&self.drain, "stopping: running samples finish, no new one starts; once more cancels them")
         } else if !self.cancel.is_cancelled() {
-            self.cancel.cancel();
-            "cancelling the running samples; `gaia resume` starts them anew; once more leaves at once"
+            let words =
+                "cancelling the running samples; `gaia resume` starts them anew; once more leaves at once";
+            (&self.cancel, words)
         } else {
-            self.abandon.cancel();
-            "leaving"
+            (&self.abandon, "leaving")
         }
     }
 }
@@ -76,11 +78,11 @@ mod tests {
         let state = |interrupt: &Interrupt| {
             [&interrupt.drain, &interrupt.cancel, &interrupt.abandon].map(CancellationToken::is_cancelled)
         };
-        interrupt.escalate();
+        interrupt.next().0.cancel();
         assert_eq!(state(&interrupt), [true, false, false]);
-        interrupt.escalate();
+        interrupt.next().0.cancel();
         assert_eq!(state(&interrupt), [true, true, false]);
-        interrupt.escalate();
+        interrupt.next().0.cancel();
         assert_eq!(state(&interrupt), [true, true, true]);
     }
 }
