@@ -385,8 +385,10 @@ async fn the_second_signal_cancels_and_the_third_leaves_at_once() {
         let desk = Desk::new();
         dataset(&desk, &rows);
         desk.write("c.toml", &quick(&model.base_url, 2));
-        // A server that neither closed input nor SIGTERM ends keeps the second signal from being the last.
-        let stubborn = desk.write("stubborn.sh", "trap '' TERM HUP INT\n\"$1\"\nwhile :; do sleep 1; done\n");
+        // A server that neither closed input nor SIGTERM ends, but the end of gaia, keeps the second signal from being the
+        // last.
+        let stubborn = desk
+            .write("stubborn.sh", "trap '' TERM HUP INT\n\"$1\"\nwhile kill -0 $PPID; do sleep 0.2; done\n");
         let submit = gaia_tests::machine::program("gaia-mcp-submit");
         let config = quick(&model.base_url, 2).replace(
             "command = \"gaia-mcp-submit\"",
