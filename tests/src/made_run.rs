@@ -9,6 +9,30 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
+/// Thoughts, a command and the beginning of its output.
+const WORK: [(&str, &str, &str); 4] = [
+    (
+        "The question names a picture, but what I was given is a sheet. First I should look at what there is.",
+        "ls -la /shared_files\nfile /shared_files/*",
+        "total 48\n-rw-r--r-- 1 root root 41210 Nov  2 09:00 river.xlsx\n/shared_files/river.xlsx: Microsoft Excel 2007+\n",
+    ),
+    (
+        "Each row is one crossing. The last one by date is what is asked for, so I sort by the date and not by the row.",
+        "python3 - <<'EOF'\nimport openpyxl\nsheet = openpyxl.load_workbook('/shared_files/river.xlsx').active\nfor row in sheet.iter_rows(values_only=True):\n    print(*row)\nEOF",
+        "2026-04-30 horse 3\n2026-05-01 zebra 17\n2026-04-28 wildebeest 240\n",
+    ),
+    (
+        "Two sheets could be hidden. I check before I trust the first.",
+        "python3 -c \"import openpyxl; print(openpyxl.load_workbook('/shared_files/river.xlsx').sheetnames)\"",
+        "['crossings']\n",
+    ),
+    (
+        "One number looks odd; I look at the cell itself.",
+        "python3 /workspace/cell.py --sheet crossings --cell C7",
+        "Traceback (most recent call last):\n  File \"/workspace/cell.py\", line 3, in <module>\nModuleNotFoundError: No module named 'xlrd'\n",
+    ),
+];
+
 /// A run on the disk that can be added to.
 #[derive(Debug)]
 pub struct MadeRun {
@@ -134,7 +158,7 @@ pub fn started(attempt: u32, question: &str) -> Value {
 
 /// A turn with one call of `bash`.
 pub fn turn(step: usize, thoughts: &str, command: &str, output: &str) -> Vec<Value> {
-    turn_with(step, thoughts, command, json!([{"type": "text", "text": output}]), step % 9 == 7)
+    turn_with(step, thoughts, command, json!([{"type": "text", "text": output}]), step % 8 == 4)
 }
 
 /// The same with any content.
@@ -188,14 +212,10 @@ pub fn whole(runs: &Path, samples: usize, turns: usize, output_bytes: usize) -> 
             format!("Question {index}: which of the animals in the picture crossed the river last?");
         let mut events = vec![started(1, &question)];
         for step in 1..turns {
-            let output = line.repeat(output_bytes.div_ceil(line.len()));
-            let output = format!("{output}[exit 0 · 0.3 s · cwd /workspace]");
-            events.extend(turn(
-                step,
-                "First I should look at what there is.",
-                "ls -la /shared_files\nfile /shared_files/*",
-                &output,
-            ));
+            let (thoughts, command, output) = WORK[(step - 1) % WORK.len()];
+            let rest = line.repeat(output_bytes.saturating_sub(output.len()).div_ceil(line.len()));
+            let output = format!("{output}{rest}[exit 0 · 0.3 s · cwd /workspace]");
+            events.extend(turn(step, thoughts, command, &output));
         }
         let answer = if index % 3 == 0 { "three horses" } else { TRUTH };
         if index % 10 == 9 {

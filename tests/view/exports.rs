@@ -76,6 +76,10 @@ async fn inspect_reads_its_log_and_counts_what_we_count() {
         assert_eq!(of_role("assistant"), counts["model_reply"]);
         assert_eq!(of_role("tool"), counts["tool_result"]);
         assert_eq!(sample["calls"], counts["tool_result"]);
+        assert_eq!(
+            (&sample["replies"], &sample["results"]),
+            (&counts["model_reply"].into(), &counts["tool_result"].into())
+        );
         let is_right = sample["answer"] == TRUTH;
         assert_eq!(sample["scores"]["gaia_official"], if is_right { "C" } else { "I" });
         assert_eq!((&sample["target"], &sample["input_tokens"]), (&TRUTH.into(), &3600.into()));

@@ -30,6 +30,8 @@ json.dump(
                     if isinstance(message.content, list)
                     for part in message.content
                 ),
+                "replies": sum(event.event == "model" for event in sample.events),
+                "results": sum(event.event == "tool" for event in sample.events),
                 "target": sample.target,
                 "answer": sample.output.completion,
                 "scores": {name: score.value for name, score in (sample.scores or {}).items()},

@@ -18,12 +18,17 @@ pub(crate) struct Viewer {
 
 impl Viewer {
     pub(crate) async fn start(runs: &Path) -> Self {
-        Self::start_with(&[runs.to_str().unwrap()], &[]).await
+        // From within: then no page names a folder of this machine.
+        Self::start_in(runs, &["."], &[]).await
     }
 
     pub(crate) async fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_in(Path::new("."), arguments, environment).await
+    }
+
+    async fn start_in(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(program("gaia"));
-        command.arg("view").args(arguments);
+        command.current_dir(folder).arg("view").args(arguments);
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }

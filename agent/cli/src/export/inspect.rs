@@ -1,6 +1,7 @@
 //! A log that Inspect reads and its viewer opens: a zip of JSON files (version 2 of its format). A sample is its last
 //! attempt. The format has a place for the truth, `target`, and for the scorer's reason, which tells it too.
 
+mod events;
 mod messages;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use super::ExportError;
 use super::table::{name_of, rfc3339};
 use crate::store::{RunDirectory, RunRecord, SampleEntry, SampleKey};
 use crate::trajectory::Trajectory;
+use events::events;
 use messages::{Files, input, messages};
 
 /// What our scorer is called in the log.
@@ -202,6 +204,7 @@ fn sample(run: &RunDirectory, record: &RunRecord, entry: &SampleEntry) -> Result
         "working_time": result.timing.model + result.timing.tool,
         "uuid": format!("{}/{}/{}", record.id, key.task_id, key.epoch),
         "turn_count": result.steps,
+        "events": events(&trajectory, &record.model),
         "error_retries": [],
     });
     if result.status == Status::Error {

@@ -210,7 +210,7 @@ fn steps(trajectory: &Trajectory, place: &Place<'_>) -> Markup {
                 details.panel open { summary { "Where the time went" } (waterfall(trajectory, &entries, place)) }
             }
             @if trajectory.unreadable > 0 {
-                p.alert.bad { (trajectory.unreadable) " lines of the log could not be read and are not shown." }
+                p.alert.bad { "Lines of the log that could not be read, and are not shown: " (trajectory.unreadable) }
             }
             (pager(&numbers, page, place))
         }

@@ -180,9 +180,9 @@ fn of_sample(run: &RunDirectory, id: &str, key: &SampleKey, needle: &Regex) -> V
                 key: key.clone(),
                 turn,
                 place,
-                before: text[start..found.start()].to_owned(),
+                before: one_line(&text[start..found.start()]),
                 found: found.as_str().to_owned(),
-                after: rest[..end].to_owned(),
+                after: one_line(&rest[..end]),
             });
         }
     };
@@ -214,6 +214,10 @@ fn of_sample(run: &RunDirectory, id: &str, key: &SampleKey, needle: &Regex) -> V
         }
     }
     hits
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\t', '\r'], " ")
 }
 
 /// The strings of a JSON object as they are read.

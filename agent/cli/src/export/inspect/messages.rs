@@ -112,9 +112,24 @@ fn of_branch(mut message: Value, branch: Option<&str>) -> Value {
 }
 
 fn add_turn(messages: &mut Vec<Value>, turn: &Turn, model: &str, files: &Files<'_>) {
-    // A request without a reply said nothing.
+    let Some(message) = assistant(turn, model) else { return };
+    messages.push(of_branch(message, turn.branch.as_deref()));
+    for call in &turn.calls {
+        let Some(result) = &call.result else { continue };
+        let mut message = json!({
+            "role": "tool", "tool_call_id": call.id, "function": call.tool, "content": files.content(&result.content),
+        });
+        if result.is_error {
+            message["error"] = error(&result.text());
+        }
+        messages.push(of_branch(message, turn.branch.as_deref()));
+    }
+}
+
+/// What the model said in a turn; nothing in a request without a reply.
+pub(super) fn assistant(turn: &Turn, model: &str) -> Option<Value> {
     if turn.reply.is_none() && turn.calls.is_empty() {
-        return;
+        return None;
     }
     let text = turn.reply.as_ref().and_then(|reply| reply.content.as_deref()).unwrap_or_default();
     let content = match turn.reply.as_ref().and_then(|reply| reply.reasoning.as_deref()) {
@@ -127,20 +142,14 @@ fn add_turn(messages: &mut Vec<Value>, turn: &Turn, model: &str, files: &Files<'
     if !turn.calls.is_empty() {
         message["tool_calls"] = turn.calls.iter().map(tool_call).collect();
     }
-    messages.push(of_branch(message, turn.branch.as_deref()));
-    for call in &turn.calls {
-        let Some(result) = &call.result else { continue };
-        let mut message = json!({
-            "role": "tool", "tool_call_id": call.id, "function": call.tool, "content": files.content(&result.content),
-        });
-        if result.is_error {
-            message["error"] = json!({"type": "unknown", "message": result.text()});
-        }
-        messages.push(of_branch(message, turn.branch.as_deref()));
-    }
+    Some(message)
 }
 
-fn tool_call(call: &Call) -> Value {
+pub(super) fn error(text: &str) -> Value {
+    json!({"type": "unknown", "message": text})
+}
+
+pub(super) fn tool_call(call: &Call) -> Value {
     let (arguments, error) = match serde_json::from_str(&call.arguments) {
         Ok(Value::Object(fields)) => (fields, None),
         _ => {
