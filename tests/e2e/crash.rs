@@ -99,11 +99,11 @@ async fn kill_and_resume(seed: u64) {
 }
 
 /// How long a session lives before it is killed.
-struct Lives(u64);
+pub(crate) struct Lives(pub(crate) u64);
 
 impl Lives {
     /// The next of an even spread (splitmix64).
-    fn next(&mut self) -> Duration {
+    pub(crate) fn next(&mut self) -> Duration {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,7 +122,7 @@ fn config(samples: &Path, base_url: &str) -> String {
 }
 
 /// What must not depend on what happened on the way; times and tokens (output holds durations) do.
-fn outcomes(run: &Path) -> BTreeMap<String, Value> {
+pub(crate) fn outcomes(run: &Path) -> BTreeMap<String, Value> {
     let kept = |result: &Value| {
         let keys =
             ["epoch", "level", "status", "answer", "raw_answer", "steps", "tool_calls", "score", "error"];
@@ -140,7 +140,7 @@ fn served(stats: &Stats, task: &str) -> u64 {
 }
 
 /// Every file of a run that ended is whole, and nothing half written is left beside them.
-fn all_is_readable(run: &Path) {
+pub(crate) fn all_is_readable(run: &Path) {
     let mut folders = vec![run.to_owned()];
     let mut seen = 0;
     while let Some(folder) = folders.pop() {

@@ -5,6 +5,7 @@ pub mod frozen;
 pub mod installed;
 pub mod machine;
 pub mod made_run;
+pub mod nats;
 pub mod scripted;
 pub mod stored_run;
 

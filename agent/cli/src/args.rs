@@ -1,5 +1,8 @@
 //! The command line as typed. What it means is decided in `command`.
 
+mod dataset;
+#[cfg(feature = "nats")]
+pub mod fleet;
 mod results;
 mod sealed;
 mod session;
@@ -9,11 +12,13 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::Hub;
 use crate::exit_code;
+use crate::shard::ShardArgument;
+
+pub use dataset::{DatasetArguments, DatasetCommand, PullArguments};
 pub use results::{
-    CompareArguments, CompareFormat, ExportArguments, ExportFormat, ReportArguments, ReportFormat,
-    ViewArguments,
+    CompareArguments, CompareFormat, ExportArguments, ExportFormat, MergeArguments, ReportArguments,
+    ReportFormat, ViewArguments,
 };
 
 pub use sealed::UnsealArguments;
@@ -53,6 +58,8 @@ pub enum Command {
     Compare(CompareArguments),
     /// Look at runs in a browser: lists, trajectories, search; live runs too
     View(ViewArguments),
+    /// Put the parts of a run that were worked on apart (`gaia run --shard`) together into one run
+    Merge(MergeArguments),
     /// Write the answers of a run for other programs
     Export(ExportArguments),
     /// Make a run of a sealed recording and print its folder
@@ -72,6 +79,12 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// Remove containers whose owner is gone
     Clean(CleanArguments),
+    /// Work on samples of runs that others began with `gaia run --nats`, until told to stop
+    #[cfg(feature = "nats")]
+    Worker(fleet::WorkerArguments),
+    /// List the workers at a NATS server, what they do and when they last said so
+    #[cfg(feature = "nats")]
+    Workers(fleet::WorkersArguments),
     /// Print the JSON Schema of the config
     Schema,
     /// Print a completion script for a shell
@@ -117,6 +130,11 @@ pub struct RunArguments {
     #[arg(long = "task", value_name = "ID")]
     pub tasks: Vec<String>,
 
+    /// Only part I of N, which the ids of the tasks decide; `gaia merge` puts the parts together. N alone takes I from
+    /// JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<ShardArgument>,
+
     /// Runs of each sample
     #[arg(long, value_name = "N")]
     pub epochs: Option<u32>,
@@ -150,6 +168,10 @@ pub struct RunArguments {
     /// (thresholds: `[run.staged]`)
     #[arg(long)]
     pub staged: bool,
+
+    #[cfg(feature = "nats")]
+    #[command(flatten)]
+    pub fleet: fleet::FleetArguments,
 
     /// Check everything, start every server once, say what would run, and stop
     #[arg(long, conflicts_with = "events")]
@@ -192,6 +214,10 @@ pub struct ResumeArguments {
     /// Samples worked on at the same time
     #[arg(long, value_name = "N")]
     pub concurrency: Option<usize>,
+
+    #[cfg(feature = "nats")]
+    #[command(flatten)]
+    pub fleet: fleet::FleetArguments,
 
     /// Set a config key for the rest of the run
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
@@ -370,58 +396,6 @@ pub struct LoginArguments {
     /// Forget the login instead
     #[arg(long)]
     pub forget: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum DatasetCommand {
-    /// Download a GAIA snapshot; print the folder it is in
-    Pull(PullArguments),
-    /// Read every row and every attachment and say what is wrong
-    Check(DatasetArguments),
-    /// Count samples by level and attachments by kind
-    Stats(DatasetArguments),
-}
-
-#[derive(Debug, Args)]
-pub struct PullArguments {
-    /// Where from: `huggingface` wants a token in HF_TOKEN of an account that accepted GAIA's terms, `modelscope` none.
-    /// Without it the first when there is a token, else the second
-    #[arg(long, value_name = "HUB")]
-    pub hub: Option<Hub>,
-
-    /// Only this split: validation or test; both without it
-    #[arg(long, value_name = "SPLIT")]
-    pub split: Option<String>,
-
-    /// Folder for the snapshot; the cache folder of gaia without it, where `dataset.hub` of a config finds it
-    #[arg(long, value_name = "DIR")]
-    pub to: Option<PathBuf>,
-
-    /// Another revision than the one that everybody compares with
-    #[arg(long, value_name = "REVISION")]
-    pub revision: Option<String>,
-
-    /// Address of a mirror; also HF_ENDPOINT and MODELSCOPE_ENDPOINT
-    #[arg(long, value_name = "URL")]
-    pub endpoint: Option<String>,
-
-    /// Print JSON instead of the folder
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct DatasetArguments {
-    /// Folder of a GAIA snapshot
-    pub path: PathBuf,
-
-    /// Split of the dataset: validation or test
-    #[arg(long, value_name = "SPLIT", default_value = "validation")]
-    pub split: String,
-
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Debug, Args)]

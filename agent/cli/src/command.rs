@@ -10,6 +10,7 @@ mod doctor;
 mod export;
 mod host;
 mod login;
+mod merge;
 mod replay;
 mod report;
 mod resume;
@@ -19,6 +20,13 @@ mod score;
 mod tools;
 mod unseal;
 mod view;
+#[cfg(feature = "nats")]
+mod worker;
+#[cfg(feature = "nats")]
+mod workers;
+
+#[cfg(feature = "nats")]
+pub(crate) use resume::{compare as compare_with_today, load_stored};
 
 use std::path::PathBuf;
 
@@ -48,6 +56,7 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
         Command::Report(arguments) => report::report(arguments, surroundings),
         Command::Compare(arguments) => compare::compare(arguments, surroundings),
         Command::View(arguments) => view::view(arguments, surroundings).await,
+        Command::Merge(arguments) => merge::merge(arguments, surroundings),
         Command::Export(arguments) => export::export(arguments, surroundings),
         Command::Unseal(arguments) => unseal::unseal(&arguments, surroundings),
         Command::Tools(arguments) => tools::tools(arguments, surroundings).await,
@@ -58,6 +67,10 @@ pub async fn dispatch(command: Command, surroundings: &Surroundings) -> CommandR
         Command::Doctor(arguments) => doctor::doctor(arguments, surroundings).await,
         Command::Clean(arguments) => clean::clean(arguments, surroundings).await,
         Command::Schema => schema::schema(surroundings),
+        #[cfg(feature = "nats")]
+        Command::Worker(arguments) => worker::worker(arguments, surroundings).await,
+        #[cfg(feature = "nats")]
+        Command::Workers(arguments) => workers::workers(arguments, surroundings).await,
         Command::Completions { shell } => completions::completions(shell, surroundings),
     }
 }

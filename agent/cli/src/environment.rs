@@ -38,6 +38,13 @@ pub const SANDBOX_IMAGE: &str = "GAIA_SANDBOX_IMAGE";
 /// A filter for what is logged to stderr, such as `gaia=debug`.
 pub const LOG: &str = "GAIA_LOG";
 
+/// Who one is at a nats-server: what must not stand in an argument list.
+pub const NATS_USER: &str = "GAIA_NATS_USER";
+/// See [`NATS_USER`].
+pub const NATS_PASSWORD: &str = "GAIA_NATS_PASSWORD";
+/// See [`NATS_USER`].
+pub const NATS_TOKEN: &str = "GAIA_NATS_TOKEN";
+
 /// Not read from the environment: `${GAIA_CONFIG_DIR}` in a config is the folder of that config.
 pub const CONFIG_DIR: &str = "GAIA_CONFIG_DIR";
 

@@ -14,7 +14,10 @@ pub mod environment;
 pub mod exit_code;
 pub mod export;
 pub mod feed;
+#[cfg(feature = "nats")]
+pub mod fleet;
 pub mod host;
+pub mod merge;
 mod model_limit;
 pub mod model_server;
 pub mod page;
@@ -32,6 +35,7 @@ pub mod schedule;
 pub mod scoring;
 pub mod sealed;
 pub mod session;
+pub mod shard;
 mod shown;
 pub mod signals;
 mod spending;

@@ -15,6 +15,7 @@ use gaia_agent::strategy::Role;
 use gaia_agent::tools::{Notice, NoticeSink, Scope, Server, ServerSpec, StartError, ToolHost};
 use gaia_agent::{AgentSettings, Budget, settings::Price};
 use tempfile::TempDir;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
@@ -22,6 +23,7 @@ use crate::config::{DEFAULT_BASE_URL, Loaded, ModelConfig, Secret};
 use crate::console::Console;
 use crate::environment::{FILES_DIR, MANY, RUN_ID, SAMPLE_ID};
 use crate::exit_code::{CommandError, CommandResult};
+use crate::model_limit::LimitedModel;
 use crate::model_server::ModelServer;
 use crate::prompt::system_prompt;
 use crate::sample::staged_prefix;
@@ -127,6 +129,15 @@ impl Ready {
                 close(&shared_servers, model_server).await;
                 Err(error)
             }
+        }
+    }
+
+    /// From now on at most so many are under way at a time.
+    pub fn limit_model_calls(&mut self, calls: usize) {
+        let permits = Arc::new(Semaphore::new(calls));
+        self.model = Arc::new(LimitedModel::new(self.model.clone(), permits.clone()));
+        if let Some(role) = &mut self.role {
+            role.model = Arc::new(LimitedModel::new(role.model.clone(), permits));
         }
     }
 

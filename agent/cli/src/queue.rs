@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use crate::dataset::Sample;
 use crate::sample::SampleEnd;
 
-/// Between two extensions of a claim; a queue whose claims run out gives them several times this.
-pub const EXTEND_INTERVAL: Duration = Duration::from_secs(10);
+/// Where a queue does not ask for another: its claims run out after several times this, if at all.
+const EXTEND_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A sample that is to be run.
 #[derive(Debug, Clone)]
@@ -24,6 +24,11 @@ pub struct Pending {
 /// next.
 #[async_trait]
 pub trait SampleQueue: Send + Sync {
+    /// Between two extensions of a claim.
+    fn extend_interval(&self) -> Duration {
+        EXTEND_INTERVAL
+    }
+
     /// The next sample, which nobody else is given meanwhile; waits while others may yet give one back, and is `None`
     /// when there will be none. A call that is dropped has claimed nothing.
     async fn claim(&self) -> Option<Pending>;

@@ -21,7 +21,6 @@ use crate::control::{ControlSocket, ControlledSession, Controls, Sandboxes};
 use crate::dataset::Dataset;
 use crate::exit_code::{self, CommandError, CommandResult};
 use crate::feed::{Feed, RunEvent};
-use crate::model_limit::LimitedModel;
 use crate::performer::Performer;
 use crate::preflight::Ready;
 use crate::progress::Progress;
@@ -149,11 +148,7 @@ pub async fn work_on_run(
     let Missing { pending, spent, ended } = missing(run, record, dataset, &progress, &controls, budget)?;
     let mut ready = ready;
     if let Some(calls) = loaded.config.run.model_calls {
-        let permits = Arc::new(Semaphore::new(calls));
-        ready.model = Arc::new(LimitedModel::new(ready.model.clone(), permits.clone()));
-        if let Some(role) = &mut ready.role {
-            role.model = Arc::new(LimitedModel::new(role.model.clone(), permits));
-        }
+        ready.limit_model_calls(calls);
     }
     // Shared by the samples, so that those that run at the limit end with an answer and not far beyond it.
     let run_budget =
@@ -175,10 +170,7 @@ pub async fn work_on_run(
         feed: output.feed().cloned(),
         telemetry: telemetry.clone(),
     });
-    let rules = StopRules {
-        on_error: if loaded.config.run.ignore_errors { OnError::GoOn } else { OnError::Stop },
-        budget,
-    };
+    let rules = StopRules { on_error: OnError::of(loaded), budget };
     let staged = loaded.config.run.staged;
     let staged = staged.enabled.then(|| {
         Arc::new(StagedQueue::new(&record.dataset.samples, record.epochs, staged, pending.clone(), &ended))
@@ -229,22 +221,22 @@ pub async fn work_on_run(
 }
 
 /// Nothing that was committed is lost.
-fn cannot_write(error: StoreError, run: &RunDirectory) -> CommandError {
+pub(crate) fn cannot_write(error: StoreError, run: &RunDirectory) -> CommandError {
     CommandError::from(error)
         .with_hint(format!("make room on the disk, then `gaia resume {}` goes on", run.path().display()))
 }
 
 /// Where a session begins.
-struct Missing {
+pub(crate) struct Missing {
     /// Samples without an outcome, in order.
-    pending: Vec<Pending>,
+    pub(crate) pending: Vec<Pending>,
     /// What those with one have used.
-    spent: Spent,
-    ended: Vec<SampleResult>,
+    pub(crate) spent: Spent,
+    pub(crate) ended: Vec<SampleResult>,
 }
 
 /// All samples are shown and can be named by orders.
-fn missing(
+pub(crate) fn missing(
     run: &RunDirectory,
     record: &RunRecord,
     dataset: Dataset,

@@ -30,8 +30,8 @@ pub use event_log::{EventLog, LineTap};
 pub use find::{find_run, run_ids};
 pub use format::{
     Change, DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals,
-    SampleKey, SampleResult, SampleScore, SampleTiming, Saved, Session, StageRecord, StagedRecord,
-    StagedStop,
+    SampleKey, SampleResult, SampleScore, SampleTiming, Saved, Session, ShardRecord, StageRecord,
+    StagedRecord, StagedStop,
 };
 pub use lock::RunLock;
 pub use run_directory::{RunDirectory, SampleEntry};
@@ -100,6 +100,7 @@ pub(crate) fn test_record(samples: &[(&str, u8)]) -> RunRecord {
             corrections: None,
         },
         epochs: 1,
+        shard: None,
         prompt: None,
         tools: vec!["bash/bash".to_owned(), "submit/submit".to_owned()],
         host: HostFacts {

@@ -7,15 +7,15 @@ use gaia_agent::{Status, Usage};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::RunBudgetConfig;
+use crate::config::{Loaded, RunBudgetConfig};
 use crate::console::Console;
 use crate::control::Controls;
 use crate::feed::{Feed, RunEvent, SampleEnded};
-use crate::queue::{EXTEND_INTERVAL, Hold, Pending, SampleQueue};
+use crate::queue::{Hold, Pending, SampleQueue};
 use crate::sample::{Opened, SampleContext, SampleEnd, open, run_sample};
 use crate::schedule::{Stages, run_all};
 use crate::signals::Interrupt;
-use crate::store::{SampleKey, StoreError};
+use crate::store::{SampleKey, SampleResult, StoreError};
 
 /// Between two words of what a stopped run still waits for.
 const WAITING_INTERVAL: Duration = Duration::from_secs(10);
@@ -34,6 +34,12 @@ pub struct StopRules {
 pub enum OnError {
     GoOn,
     Stop,
+}
+
+impl OnError {
+    pub fn of(loaded: &Loaded) -> Self {
+        if loaded.config.run.ignore_errors { Self::GoOn } else { Self::Stop }
+    }
 }
 
 /// What is used up of the budget.
@@ -238,7 +244,7 @@ async fn keep_claim(
     cancel: &CancellationToken,
 ) -> std::convert::Infallible {
     loop {
-        tokio::time::sleep(EXTEND_INTERVAL).await;
+        tokio::time::sleep(queue.extend_interval()).await;
         if queue.extend(item).await == Hold::Lost {
             tracing::warn!("the claim on task `{}` ran out", item.sample.task_id);
             cancel.cancel();
@@ -287,6 +293,10 @@ fn reason_to_stop(end: &SampleEnd, on_error: OnError) -> Option<String> {
         }
         SampleEnd::Cancelled => return None,
     };
+    error_that_stops(result, on_error)
+}
+
+pub(crate) fn error_that_stops(result: &SampleResult, on_error: OnError) -> Option<String> {
     if on_error == OnError::Stop && result.status == Status::Error {
         let message = result.error.as_ref().map_or("", |error| error.message.as_str());
         return Some(format!(
@@ -298,7 +308,7 @@ fn reason_to_stop(end: &SampleEnd, on_error: OnError) -> Option<String> {
 }
 
 /// What of the run's budget is gone, looked at before a sample starts and when one ends.
-fn used_up(budget: RunBudgetConfig, spent: &Spent, session: Duration) -> Option<String> {
+pub(crate) fn used_up(budget: RunBudgetConfig, spent: &Spent, session: Duration) -> Option<String> {
     if let Some(limit) = budget.tokens
         && spent.usage.total() >= limit
     {

@@ -133,3 +133,18 @@ pub enum ExportFormat {
     /// The recording, encrypted to --key and without the truths, for others to replay
     Sealed,
 }
+
+#[derive(Debug, Args)]
+pub struct MergeArguments {
+    /// Parts of one run: paths, or the shortest unique prefixes of their ids
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<String>,
+
+    /// Folder that holds the runs and gets the whole
+    #[arg(long, value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    pub out: PathBuf,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -13,6 +13,7 @@ pub struct OutputArguments {
 
     /// Print everything that happens as JSON lines, each at once; the result goes to stderr
     #[arg(long, conflicts_with = "json")]
+    #[cfg_attr(feature = "nats", arg(conflicts_with = "nats"))]
     pub events: bool,
 }
 

@@ -13,6 +13,8 @@ use crate::continuing::Begin;
 use crate::dataset::{self, Dataset};
 use crate::environment::{CONFIG_VARIABLES, Environment};
 use crate::exit_code::{self, CommandError, CommandResult};
+#[cfg(feature = "nats")]
+use crate::fleet::{Earlier, coordinate};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
 use crate::sample::remove_staged_leftovers;
@@ -76,6 +78,20 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let begin = if arguments.continue_samples { Begin::WhereItStopped } else { Begin::Anew };
     let output = Output::of_session(&arguments.output, &loaded.secrets)?;
     let work = async {
+        #[cfg(feature = "nats")]
+        let earlier = if arguments.rerun.is_empty() { Earlier::TakeUp } else { Earlier::Discard };
+        #[cfg(feature = "nats")]
+        if arguments.fleet.nats.is_some() && begin == Begin::WhereItStopped {
+            ready.close().await;
+            return Err(CommandError::usage(anyhow::anyhow!("--continue-samples does not go with --nats")));
+        }
+        #[cfg(feature = "nats")]
+        if let Some(coordination) = arguments.fleet.coordination(earlier, &surroundings.environment) {
+            let with = (dataset, ready);
+            let stopped =
+                coordinate(&run, &mut record, with, &loaded, &coordination, &interrupt, console).await?;
+            return conclude(&run, &mut record, &stopped, &loaded.secrets, &output, console);
+        }
         let work = Work { dataset, ready, begin, output: output.clone() };
         let stopped = work_on_run(&run, &mut record, work, &loaded, &interrupt, console).await?;
         let code = conclude(&run, &mut record, &stopped, &loaded.secrets, &output, console);
@@ -89,7 +105,7 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
 }
 
 /// The config of the run as it was stored, with today's environment for the keys and the flags on top.
-pub(super) fn load_stored(
+pub(crate) fn load_stored(
     record: &RunRecord,
     config: toml::Table,
     flags: Vec<Override>,
@@ -186,7 +202,7 @@ fn check_same_samples(record: &RunRecord, dataset: &Dataset) -> CommandResult<()
     .with_hint("put the old content back, or start a new run"))
 }
 
-fn compare(record: &RunRecord, loaded: &Loaded, ready: &Ready) -> Vec<Difference> {
+pub(crate) fn compare(record: &RunRecord, loaded: &Loaded, ready: &Ready) -> Vec<Difference> {
     differences(
         record,
         &Today {
@@ -225,6 +241,7 @@ fn begin_anew(
     new.dataset.clone_from(&record.dataset);
     new.dataset.corrections.clone_from(&loaded.config.dataset.corrections);
     new.epochs = record.epochs;
+    new.shard.clone_from(&record.shard);
     let (run, lock) =
         RunDirectory::create(&loaded.config.run.out, &new).map_err(CommandError::environment)?;
     console.say(&format!("run {}: the questions of run {} with today's settings", new.id, record.id));

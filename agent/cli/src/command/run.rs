@@ -8,13 +8,16 @@ use crate::config::{Loaded, Override, Purpose, StrategyName};
 use crate::continuing::Begin;
 use crate::dataset::{self, Corrections, Dataset, Needs, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
+#[cfg(feature = "nats")]
+use crate::fleet::{Earlier, coordinate};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
 use crate::session::{Output, Work, conclude, work_on_run};
+use crate::shard::Shard;
 use crate::signals::Interrupt;
 use crate::store::{
     DatasetRecord, HostFacts, Method, PlannedSample, RUN_FILE, RUN_FORMAT_VERSION, RunDirectory, RunRecord,
-    new_run_id,
+    ShardRecord, new_run_id,
 };
 
 pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) -> CommandResult {
@@ -23,7 +26,16 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     }
     let console = &surroundings.console;
     let loaded = surroundings.load(&arguments.config, overrides(&arguments), Purpose::Run)?;
-    let dataset = load_dataset(&loaded)?;
+    let mut dataset = load_dataset(&loaded)?;
+    let shard = arguments.shard.map(|shard| shard.resolve(&surroundings.environment)).transpose();
+    let shard = shard.map_err(|reason| CommandError::usage(anyhow::anyhow!("--shard: {reason}")))?;
+    let shard = shard.map(|Shard { index, count }| {
+        let of = dataset.samples.iter().map(planned).collect();
+        ShardRecord { index, count, of }
+    });
+    if let Some(ShardRecord { index, count, .. }) = shard {
+        dataset = Shard { index, count }.of(dataset);
+    }
     let started = OffsetDateTime::now_utc();
     let id = new_run_id(started);
     let interrupt = Interrupt::listen(console.clone())?;
@@ -36,7 +48,8 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
         ready = Ready::prepare(&loaded, &id, console) => ready?,
         () = interrupt.drain.cancelled() => return Ok(exit_code::INCOMPLETE),
     };
-    let record = record(&loaded, &dataset, &ready, id, started);
+    let mut record = record(&loaded, &dataset, &ready, id, started);
+    record.shard = shard;
     if arguments.dry_run {
         let shown = dry_run(&record, &ready, &Output::from_flag(arguments.output.json));
         ready.close().await;
@@ -59,9 +72,17 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
         loaded.config.run.concurrency,
         worked_on_by(&record)
     ));
-    let mut record = record;
     let output = Output::of_session(&arguments.output, &loaded.secrets)?;
     let work = async {
+        #[cfg(feature = "nats")]
+        let coordination = arguments.fleet.coordination(Earlier::TakeUp, &surroundings.environment);
+        #[cfg(feature = "nats")]
+        if let Some(coordination) = coordination {
+            let with = (dataset, ready);
+            let stopped =
+                coordinate(&run, &mut record, with, &loaded, &coordination, &interrupt, console).await?;
+            return conclude(&run, &mut record, &stopped, &loaded.secrets, &output, console);
+        }
         let work = Work { dataset, ready, begin: Begin::Anew, output: output.clone() };
         let stopped = work_on_run(&run, &mut record, work, &loaded, &interrupt, console).await?;
         let code = conclude(&run, &mut record, &stopped, &loaded.secrets, &output, console);
@@ -81,7 +102,8 @@ fn on_run(arguments: RunArguments, run: &Path) -> CommandResult<ResumeArguments>
         set.key.starts_with("dataset.") || ["run.epochs", "run.out"].contains(&set.key.as_str())
     };
     let settled = overrides.iter().find(is_settled).map(|set| set.flag.as_str());
-    if let Some(flag) = settled.or(arguments.dry_run.then_some("--dry-run")) {
+    let shard = arguments.shard.is_some().then_some("--shard");
+    if let Some(flag) = settled.or(shard).or(arguments.dry_run.then_some("--dry-run")) {
         let error = anyhow::anyhow!(
             "`{}` is a run, which has its questions: `{flag}` is for a new one",
             run.display()
@@ -95,6 +117,8 @@ fn on_run(arguments: RunArguments, run: &Path) -> CommandResult<ResumeArguments>
         as_new: false,
         continue_samples: false,
         concurrency: None,
+        #[cfg(feature = "nats")]
+        fleet: arguments.fleet,
         set: flags.chain(arguments.config.set).collect(),
         output: arguments.output,
     })
@@ -223,6 +247,7 @@ pub(super) fn record(
             corrections: loaded.config.dataset.corrections.clone(),
         },
         epochs: loaded.config.run.epochs,
+        shard: None,
         prompt: Some(fingerprint(&ready.settings.system_prompt)),
         tools: ready.tools.clone(),
         host: HostFacts {

@@ -69,6 +69,14 @@ impl EventLog {
         self
     }
 
+    pub(super) fn attempts_in(path: &Path) -> io::Result<u32> {
+        match File::open(path) {
+            Ok(mut file) => count_attempts(&mut file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Attempts count from 1 over all sessions of the run.
     pub fn attempt(&self) -> u32 {
         self.attempt

@@ -48,6 +48,9 @@ pub struct RunRecord {
     pub config_base: PathBuf,
     pub dataset: DatasetRecord,
     pub epochs: u32,
+    /// Present when the samples are a part of a larger selection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardRecord>,
     /// Fingerprint of the system prompt; absent in runs of before it was recorded.
     #[serde(default)]
     pub prompt: Option<String>,
@@ -180,6 +183,15 @@ pub struct DatasetRecord {
 pub struct PlannedSample {
     pub task_id: String,
     pub level: u8,
+}
+
+/// Part `index` of `count`, the first being 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    pub index: u32,
+    pub count: u32,
+    /// The samples of all parts, in order.
+    pub of: Vec<PlannedSample>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -84,14 +84,14 @@ impl RunDirectory {
         Ok(write_atomically(&self.path.join(RUN_FILE), &text)?)
     }
 
+    /// The folder of what the samples have in common.
+    pub fn artefacts(&self) -> PathBuf {
+        self.path.join(ARTEFACTS_FOLDER)
+    }
+
     pub fn sample(&self, key: &SampleKey) -> SampleDirectory {
         let folder = self.path.join(SAMPLES_FOLDER).join(folder_name(&key.task_id));
         SampleDirectory::new(folder.join(key.epoch.to_string()), self.path.join(ARTEFACTS_FOLDER))
-    }
-
-    /// What the samples have in common.
-    pub fn artefacts(&self) -> PathBuf {
-        self.path.join(ARTEFACTS_FOLDER)
     }
 
     /// A list of tools as they were offered, by the name that the start of a sample has of it.

@@ -53,6 +53,11 @@ impl SampleDirectory {
         Ok(EventLog::open(&self.events_path(), artefacts, common, secrets)?)
     }
 
+    /// Attempts that the trajectory holds.
+    pub fn attempts(&self) -> io::Result<u32> {
+        EventLog::attempts_in(&self.events_path())
+    }
+
     /// The content of a kept artefact, by the name that an event has of it.
     pub fn artefact(&self, name: &str) -> Result<Vec<u8>, StoreError> {
         Ok(read_artefact(&self.path.join(ARTEFACTS_FOLDER), name)?)
