@@ -33,6 +33,14 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+impl Ended {
+    /// The first column of the table of results, as one text: a label wider than it goes on in the next line.
+    pub(crate) fn labels(&self) -> String {
+        let cells = self.stdout.lines().filter_map(|line| line.strip_prefix("│ ")?.split('┆').next());
+        cells.map(str::trim).collect::<Vec<_>>().join(" ")
+    }
+}
+
 impl From<Output> for Ended {
     fn from(output: Output) -> Self {
         Self {

@@ -80,6 +80,10 @@ async fn a_run_of_24_samples_is_replayed_without_network_or_engine_to_the_last_b
     assert!(!found.is_empty() && found.len() < 24, "{found:?}");
     assert!(found.iter().all(|(_, what)| what == "model_call.type"), "{found:?}");
 
+    // A task that is not there is no task that is the same.
+    let ended = cut_off(&desk, &["replay", "last", "--task", "nosuch"]).await;
+    assert!(ended.code == 2 && ended.stderr.contains("no task `nosuch`"), "{ended:#?}");
+
     // The prompt.
     let task = task_with(&run, "tool_result");
     edit(&events(&run, &task), "You are", "You were");

@@ -75,6 +75,9 @@ async fn parts_put_together_are_the_run_that_one_machine_makes() {
         assert!(merged.join(file).is_file(), "no {file}");
     }
 
+    let staged = desk.gaia(&["run", "c.toml", "--shard", "1/3", "--staged"]).await;
+    assert!(staged.code == 2 && staged.stderr.contains("--shard does not go with --staged"), "{staged:#?}");
+
     desk.write("other.toml", &config.replace("[agent]", "[agent]\nresult_bytes = 999"));
     let other = desk.gaia(&["run", "other.toml", "--shard", "2/3", "--out", "other"]).await;
     assert_eq!(other.code, 0, "{other:#?}");

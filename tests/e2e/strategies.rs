@@ -86,7 +86,7 @@ impl Run {
     fn label(&self) -> String {
         let report = fs_err::read_to_string(self.folder.join("report.md")).unwrap();
         let line = report.lines().find_map(|line| line.strip_prefix("- Answers: ")).unwrap();
-        for output in [&self.ended.stdout, &report] {
+        for output in [&self.ended.labels(), &report] {
             assert!(output.contains(&format!("official, {line}")), "no label `{line}`:\n{output}");
         }
         let guide = fs_err::read_to_string(self.folder.join("SUBMISSION_GUIDE.md")).unwrap();
@@ -348,7 +348,7 @@ async fn epochs_are_told_apart_from_single_answers_in_every_output() {
     let run = desk.runs().pop().unwrap();
     let report = fs_err::read_to_string(run.join("report.md")).unwrap();
     for of in ["mean of 2 epochs, each a single run", "pass@2", "pass^2", "majority vote of 2 epochs"] {
-        assert!(ended.stdout.contains(&format!("official, {of} ")), "no `{of}`:\n{}", ended.stdout);
+        assert!(ended.labels().contains(&format!("official, {of} ")), "no `{of}`:\n{}", ended.stdout);
         // As Markdown has it.
         assert!(report.contains(of), "no `{of}`:\n{report}");
     }

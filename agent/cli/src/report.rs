@@ -20,6 +20,7 @@ mod table;
 pub(crate) mod test_run;
 
 pub(crate) use failures::class_of;
+pub(crate) use figures::is_withheld;
 pub use figures::{Figures, Metric, Subset};
 pub use files::write_files;
 pub use groups::{Division, Group, LevelGroup};

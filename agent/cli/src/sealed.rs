@@ -25,6 +25,10 @@ pub enum SealError {
     #[error("`{0}` is no age key: one begins with `age1`, and `age-keygen` makes a pair")]
     NoKey(String),
     #[error(
+        "that is a secret key, which opens recordings: what seals them is its public key, which begins with `age1` (`age-keygen -y FILE` prints it)"
+    )]
+    SecretKey,
+    #[error(
         "`{0}` holds no age identity: a line that begins with `AGE-SECRET-KEY-1`, as `age-keygen` writes it"
     )]
     NoIdentity(PathBuf),
@@ -41,7 +45,12 @@ pub enum SealError {
 
 /// Who alone can read what is sealed.
 pub fn read_key(text: &str) -> Result<Recipient, SealError> {
-    Recipient::from_str(text.trim()).map_err(|_| SealError::NoKey(text.to_owned()))
+    let text = text.trim();
+    // It would be in a log for good.
+    if text.to_ascii_uppercase().starts_with(IDENTITY_PREFIX) {
+        return Err(SealError::SecretKey);
+    }
+    Recipient::from_str(text).map_err(|_| SealError::NoKey(text.to_owned()))
 }
 
 /// The secret keys of a file, as `age-keygen` writes it.
@@ -270,6 +279,9 @@ mod tests {
         let identity = Identity::generate();
         read_key(&format!(" {}\n", identity.to_public())).unwrap();
         assert!(read_key("age1nonsense").unwrap_err().to_string().contains("age-keygen"));
+        // The whole of it is nobody's business, least of all that of a log.
+        let refused = read_key("AGE-SECRET-KEY-1QQQQQQQQQQ").unwrap_err().to_string();
+        assert!(refused.contains("secret key") && !refused.contains("QQQQ"), "{refused}");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key.txt");
         fs::write(&file, "# public key: age1…\nnothing\n").unwrap();

@@ -15,6 +15,15 @@ pub(super) fn compare(arguments: CompareArguments, surroundings: &Surroundings) 
                 .with_hint("name runs that differ: the first is what the others are compared with"));
         }
     }
+    for (_, record) in &runs {
+        if !record.dataset.has_truth {
+            return Err(CommandError::usage(anyhow::anyhow!(
+                "run `{}` has no verdicts, so nothing can be said about which is better",
+                record.id
+            ))
+            .with_hint("`gaia score` gives them where the dataset with its truths is; those of the test split are at the leaderboard"));
+        }
+    }
     let comparison = Comparison::of(&runs)?;
     let mut text = Vec::new();
     match arguments.format {

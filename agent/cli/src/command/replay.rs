@@ -36,6 +36,13 @@ pub(super) async fn replay_run(arguments: ReplayArguments, surroundings: &Surrou
         ))
         .with_hint("`events.jsonl` of each sample holds all that was said"));
     }
+    let planned = &record.dataset.samples;
+    if let Some(unknown) =
+        arguments.tasks.iter().find(|task| !planned.iter().any(|planned| planned.task_id == **task))
+    {
+        return Err(CommandError::usage(anyhow::anyhow!("run `{}` has no task `{unknown}`", record.id))
+            .with_hint("`--task` takes whole ids, as `gaia export --format csv` lists them"));
+    }
     let samples = questions(&record, surroundings);
     let live = match arguments.tools {
         Side::Recorded => None,

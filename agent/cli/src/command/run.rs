@@ -29,6 +29,11 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     let mut dataset = load_dataset(&loaded)?;
     let shard = arguments.shard.map(|shard| shard.resolve(&surroundings.environment)).transpose();
     let shard = shard.map_err(|reason| CommandError::usage(anyhow::anyhow!("--shard: {reason}")))?;
+    if shard.is_some() && loaded.config.run.staged.enabled {
+        return Err(CommandError::usage(anyhow::anyhow!(
+            "--shard does not go with --staged: each part would decide by its own samples whether the next level is worth it"
+        )));
+    }
     let shard = shard.map(|Shard { index, count }| {
         let of = dataset.samples.iter().map(planned).collect();
         ShardRecord { index, count, of }

@@ -45,7 +45,9 @@ fn quoted(cell: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::write_inspect;
     use crate::report::test_run::{Ending, stored_run};
+    use crate::store::{Saved, StagedRecord, StagedStop};
 
     #[test]
     fn every_row_has_every_column() {
@@ -77,6 +79,35 @@ mod tests {
         );
         let columns = Table::Samples.columns().len();
         assert!(rows.iter().all(|row| row.split(',').count() == columns), "{text}");
+    }
+
+    #[test]
+    fn what_a_stage_left_out_has_a_word_of_its_own() {
+        let runs = tempfile::tempdir().unwrap();
+        let endings = [(1, Ending::Correct), (2, Ending::Missing), (3, Ending::Missing)];
+        let (run, mut record, _lock) = stored_run(runs.path(), &endings);
+        let stopped = StagedStop {
+            reason: "enough".to_owned(),
+            withheld: vec!["task-2".to_owned()],
+            saved: Saved::default(),
+        };
+        record.staged = Some(StagedRecord { stages: Vec::new(), stopped: Some(stopped) });
+        let mut text = Vec::new();
+        write_csv(&mut text, &run, &record, Table::Samples).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let statuses: Vec<_> = text.lines().skip(1).filter_map(|row| row.split(',').nth(3)).collect();
+        assert_eq!(statuses, ["answered", "missing", "not_run"]);
+
+        let mut log = std::io::Cursor::new(Vec::new());
+        write_inspect(&mut log, &run, &record).unwrap();
+        let mut log = zip::ZipArchive::new(log).unwrap();
+        let header: serde_json::Value = serde_json::from_reader(log.by_name("header.json").unwrap()).unwrap();
+        let scores = &header["results"]["scores"][0];
+        assert_eq!(
+            (&scores["metrics"]["accuracy"]["value"], &scores["unscored_samples"]),
+            (&serde_json::json!(0.5), &serde_json::json!(1)),
+            "{header:#}"
+        );
     }
 
     #[test]

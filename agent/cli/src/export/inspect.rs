@@ -14,6 +14,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::ExportError;
 use super::table::{name_of, rfc3339};
+use crate::report::is_withheld;
 use crate::store::{RunDirectory, RunRecord, SampleEntry, SampleKey};
 use crate::trajectory::Trajectory;
 use events::events;
@@ -42,9 +43,13 @@ pub fn write_inspect(
     member("_journal/start.json", &json!({"version": 2, "eval": spec, "plan": plan}))?;
     let mut summaries = Vec::new();
     let mut count = Count::default();
+    // What a stage left out was not asked.
+    let withheld = record.withheld();
     for entry in run.entries(record) {
         let entry = entry?;
-        count.add(&entry);
+        if !is_withheld(&entry, &withheld) {
+            count.add(&entry);
+        }
         if entry.result.is_none() {
             continue;
         }

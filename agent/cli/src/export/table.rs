@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::ExportError;
+use crate::report::is_withheld;
 use crate::store::{RunDirectory, RunRecord, SampleEntry, SampleKey};
 use crate::trajectory::{Trajectory, Turn};
 
@@ -121,6 +122,11 @@ impl Table {
     }
 }
 
+/// The word for a sample that was not run because a stage ended the run is not that for one that is lost.
+fn without_outcome(record: &RunRecord, entry: &SampleEntry) -> &'static str {
+    if is_withheld(entry, &record.withheld()) { "not_run" } else { "missing" }
+}
+
 fn sample_row(record: &RunRecord, entry: &SampleEntry) -> Vec<Cell> {
     let result = entry.result.as_ref();
     let score = result.and_then(|result| result.score.as_ref());
@@ -131,7 +137,10 @@ fn sample_row(record: &RunRecord, entry: &SampleEntry) -> Vec<Cell> {
         text(&entry.planned.task_id),
         whole(entry.epoch),
         whole(entry.planned.level),
-        text(&result.map_or_else(|| "missing".to_owned(), |result| name_of(&result.status))),
+        text(
+            &result
+                .map_or_else(|| without_outcome(record, entry).to_owned(), |result| name_of(&result.status)),
+        ),
         or_none(result.and_then(|result| result.answer.as_deref()), text),
         or_none(score.map(|score| score.correct), Cell::Flag),
         or_none(score.map(|score| score.kind.as_str()), text),

@@ -178,7 +178,7 @@ impl Figures {
 }
 
 /// Not run because a stage before it was not good enough.
-pub(super) fn is_withheld(entry: &SampleEntry, withheld: &HashSet<&str>) -> bool {
+pub(crate) fn is_withheld(entry: &SampleEntry, withheld: &HashSet<&str>) -> bool {
     entry.result.is_none() && withheld.contains(entry.planned.task_id.as_str())
 }
 

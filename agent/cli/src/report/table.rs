@@ -43,6 +43,13 @@ pub fn results_table(figures: &Figures) -> String {
         true => format!("{text}\n{CORRECTED_NOTE}"),
         false => text,
     };
+    let text = match figures.totals.missing {
+        0 => text,
+        missing => format!(
+            "{text}\n{missing} of {} samples have no outcome (yet) and count as wrong here.",
+            figures.totals.requested
+        ),
+    };
     let text = match not_run_text(figures) {
         Some(not_run) => format!("{text}\nNot run: {not_run}"),
         None => text,
