@@ -160,17 +160,12 @@ async fn a_sealed_recording_is_replayed_by_who_has_the_key_and_read_by_nobody_el
     let replayed = other.gaia(&["replay", "last", "--json"]).await;
     assert_eq!(replayed.code, 0, "{replayed:#?}");
     assert_eq!(serde_json::from_str::<Value>(&replayed.stdout).unwrap()["same"], 1);
-    let mut folders = vec![run.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs_err::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let text = String::from_utf8_lossy(&fs_err::read(&path).unwrap()).into_owned();
-                assert!(!text.contains("ultramarine"), "the truth is in {}", path.display());
-            }
-        }
+    for (path, content) in crate::replay::snapshot(&run) {
+        assert!(
+            !String::from_utf8_lossy(&content).contains("ultramarine"),
+            "the truth is in {}",
+            path.display()
+        );
     }
     assert!(results(&run)[0]["score"].is_null());
     let report = other.gaia(&["report", "last"]).await;

@@ -115,7 +115,7 @@ async fn a_run_of_24_samples_is_replayed_without_network_or_engine_to_the_last_b
 }
 
 /// Every file of a run with its content.
-fn snapshot(run: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn snapshot(run: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let (mut files, mut folders) = (Vec::new(), vec![run.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs_err::read_dir(folder).unwrap() {

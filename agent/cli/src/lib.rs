@@ -34,6 +34,7 @@ mod sandbox_image;
 pub mod schedule;
 pub mod scoring;
 pub mod sealed;
+mod serving;
 pub mod session;
 pub mod shard;
 mod shown;

@@ -1,7 +1,7 @@
 //! OpenTelemetry: a run as spans of the GenAI conventions, sent while it works to the collector that
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` names, by OTLP over HTTP in JSON. Without that variable nothing of this happens.
 
-mod otlp;
+pub(crate) mod otlp;
 mod spans;
 
 use std::sync::Arc;

@@ -15,11 +15,9 @@ mod text;
 mod turn;
 mod waterfall;
 
-use std::future::IntoFuture;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -30,13 +28,11 @@ use maud::html;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::serving::serve_until;
 use crate::store::{RunDirectory, RunRecord, SampleDirectory, SampleKey, StoreError};
 pub use guard::{Visitors, VisitorsError};
 use index::Index;
 use page::{Liveness, Page, home};
-
-/// After the stop, for pages that are being sent.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// A folder of runs, and what was read of it so far.
 #[derive(Debug)]
@@ -82,14 +78,7 @@ impl View {
             .fallback(nothing_here)
             .with_state(Arc::new(self))
             .layer(axum::middleware::from_fn_with_state(Arc::new(visitors), guard::admit));
-        let stopped = stop.clone();
-        let server =
-            axum::serve(listener, router).with_graceful_shutdown(async move { stopped.cancelled().await });
-        let mut server = std::pin::pin!(server.into_future());
-        tokio::select! {
-            ended = &mut server => ended,
-            () = stop.cancelled() => tokio::time::timeout(DRAIN_TIMEOUT, server).await.unwrap_or(Ok(())),
-        }
+        serve_until(listener, router, stop).await
     }
 
     fn run(&self, id: &str) -> Result<(RunDirectory, RunRecord), Fault> {

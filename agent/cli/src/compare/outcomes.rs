@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use gaia_scorer::statistics::{Interval, Proportion};
 use serde::Serialize;
 
+use crate::report::is_withheld;
 use crate::store::{RunDirectory, RunRecord, StoreError};
 
 /// What became of the tasks of a run.
@@ -71,7 +72,7 @@ impl Outcomes {
         for entry in run.entries(record) {
             let entry = entry?;
             // What a stage left out was not asked.
-            if entry.result.is_none() && withheld.contains(entry.planned.task_id.as_str()) {
+            if is_withheld(&entry, &withheld) {
                 continue;
             }
             let task = outcomes.tasks.entry(entry.planned.task_id).or_default();

@@ -10,6 +10,7 @@ use time::OffsetDateTime;
 use super::ExportError;
 use super::table::name_of;
 use crate::store::{RunDirectory, RunRecord, SampleEntry, SampleKey};
+use crate::telemetry::otlp::any_value;
 use crate::trajectory::{Call, Trajectory, Turn, milliseconds, question_of};
 
 /// Writes a trace for each sample that was begun: a span for the agent, one for each reply, one for each call.
@@ -181,20 +182,6 @@ impl Trace {
 
 fn attributes<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     pairs.into_iter().map(|(key, value)| json!({"key": key, "value": any_value(value)})).collect()
-}
-
-/// A value in OTLP's JSON, where whole numbers are text.
-fn any_value(value: Value) -> Value {
-    match value {
-        Value::Bool(flag) => json!({"boolValue": flag}),
-        Value::Number(number) if number.is_f64() => json!({"doubleValue": number}),
-        Value::Number(number) => json!({"intValue": number.to_string()}),
-        Value::Array(values) => {
-            json!({"arrayValue": {"values": values.into_iter().map(any_value).collect::<Vec<_>>()}})
-        }
-        Value::String(text) => json!({"stringValue": text}),
-        other => json!({"stringValue": other.to_string()}),
-    }
 }
 
 fn hex(text: &str, bytes: usize) -> String {

@@ -1,6 +1,5 @@
 //! Streamable HTTP, both eras of the protocol on one endpoint.
 
-use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
 use super::{Guard, Hosted};
+use crate::serving::serve_until;
 
 /// The path of the endpoint.
 const PATH: &str = "/mcp";
 /// rmcp's idle timer also runs during a call and destroys the session; it must be above the longest call. A lost
 /// client's session is gone after this time.
 const SESSION_IDLE: Duration = Duration::from_secs(60 * 60);
-/// After the stop, for replies and streams to end.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// A bound socket and the rules for its requests.
 #[derive(Debug)]
@@ -66,18 +64,11 @@ impl Endpoint {
             StreamableHttpService::new(move || Ok(Handler::new(served.clone())), Arc::new(sessions), config);
         let app = Arc::new(App { service, guard: self.guard });
         let router = Router::new().fallback(answer).with_state(app);
-        let stopped = stop.clone();
         // An answer goes out in several small writes; the last of them must not wait for the client's kernel.
         let listener = self.listener.tap_io(|stream| {
             let _ = stream.set_nodelay(true);
         });
-        let server =
-            axum::serve(listener, router).with_graceful_shutdown(async move { stopped.cancelled().await });
-        let mut server = std::pin::pin!(server.into_future());
-        tokio::select! {
-            ended = &mut server => ended,
-            () = stop.cancelled() => tokio::time::timeout(DRAIN_TIMEOUT, server).await.unwrap_or(Ok(())),
-        }
+        serve_until(listener, router, stop).await
     }
 }
 

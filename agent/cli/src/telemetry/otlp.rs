@@ -61,7 +61,7 @@ fn attributes(pairs: Vec<(&'static str, Value)>) -> Value {
 }
 
 /// A value in OTLP's JSON, where whole numbers are text.
-fn any_value(value: Value) -> Value {
+pub(crate) fn any_value(value: Value) -> Value {
     match value {
         Value::Bool(flag) => json!({ "boolValue": flag }),
         Value::Number(number) if number.is_f64() => json!({ "doubleValue": number }),
