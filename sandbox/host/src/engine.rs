@@ -24,6 +24,9 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Between two looks whether it is gone. Removal takes 40 ms at least.
 const REMOVAL_INTERVAL: Duration = Duration::from_millis(10);
 
+/// The engine's word for a container that it was removing when it was killed, or whose removal failed.
+const HALF_REMOVED: &str = "dead";
+
 /// A connection to Docker (or to Podman's Docker socket). Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
@@ -104,13 +107,19 @@ impl Engine {
     }
 
     /// Removes the containers whose owner is dead: same boot of this machine, and the process gone or its pid now
-    /// another's. Those of living owners and of owners that cannot be judged from here are left alone.
+    /// another's. Those of living owners and of owners that cannot be judged from here are left alone, unless the engine
+    /// itself calls them dead: so it does with what it was removing when it was killed, and leaves the rest to others.
     pub async fn reap(&self) -> Result<Reaped, EngineError> {
         let mut reaped = Reaped::default();
         for container in self.list(&LabelFilter::default()).await? {
-            if container.owner_alive == Some(false) {
+            let is_half_removed = container.state == HALF_REMOVED;
+            if container.owner_alive == Some(false) || is_half_removed {
                 self.remove(&container.id).await?;
-                tracing::info!(container = short_id(&container.id), "removed a sandbox whose owner is dead");
+                tracing::info!(
+                    container = short_id(&container.id),
+                    is_half_removed,
+                    "removed a sandbox that nobody uses"
+                );
                 reaped.removed.push(container.id);
             } else {
                 reaped.kept += 1;
@@ -174,7 +183,7 @@ pub struct SandboxContainer {
 pub struct Reaped {
     /// Containers removed.
     pub removed: Vec<String>,
-    /// Containers left alone because their owner lives or cannot be judged from here.
+    /// Containers left alone because they may be in use: their owner lives or cannot be judged from here.
     pub kept: usize,
 }
 

@@ -51,6 +51,10 @@ pub(crate) fn serve(arguments: &[String]) -> ExitCode {
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        // Said in the order of the lines, which tells what was sent before what.
+        if message["method"] == "notifications/cancelled" {
+            eprintln!("cancelled {}", message["params"]["requestId"]);
+        }
         let mode = mode.to_owned();
         let arguments = arguments.to_vec();
         // Side by side, so that a hanging call stops nobody else.
@@ -119,10 +123,7 @@ fn answer(mode: &str, arguments: &[String], message: &Value) {
         }
         ("tools/list", _) => list(mode, arguments, id, params),
         ("tools/call", _) => call(id, params),
-        ("notifications/cancelled", _) => {
-            eprintln!("cancelled {}", params["requestId"]);
-            calls::answer_late(&params["requestId"]);
-        }
+        ("notifications/cancelled", _) => calls::answer_late(&params["requestId"]),
         // An answer to something that was asked of the host.
         ("", _) if !id.is_null() => eprintln!("the host answered {message}"),
         (method, _) if !id.is_null() => refuse(id, -32601, &format!("unknown method {method}")),

@@ -108,14 +108,35 @@ async fn an_engine_that_goes_away_is_an_error_and_leaves_nothing_when_it_is_back
         assert!(sandbox.close().await.is_err(), "{signal}: nobody is there to remove it");
 
         engine = private.resume().await;
-        eventually("nothing of ours is left", REMOVAL_LIMIT, async || {
-            engine.list(&mine).await.unwrap().is_empty()
+        eventually("nothing of ours runs", REMOVAL_LIMIT, async || {
+            let left = engine.list(&mine).await.unwrap();
+            left.iter().all(|container| container.state == "dead")
         })
         .await;
+        // It leaves what it was just removing when it was killed to others.
+        engine.reap().await.unwrap();
+        assert_eq!(engine.list(&mine).await.unwrap(), [], "{signal}");
         let next = Sandbox::start(&engine, &options).await.unwrap();
         assert_eq!(next.says("echo ok").await, "ok", "{signal}");
         next.close().await.unwrap();
     }
+
+    // An engine that is killed while it removes a container may leave the half of it, for somebody to finish.
+    let sandbox = Sandbox::start(&engine, &options).await.unwrap();
+    // As many files as take it a while.
+    sandbox.says("mkdir /workspace/many && cd /workspace/many && seq 60000 | xargs touch").await;
+    let closing = tokio::spawn(sandbox.close());
+    eventually("the engine is removing it", REMOVAL_LIMIT, async || {
+        let left = engine.list(&mine).await.unwrap();
+        left.iter().any(|container| matches!(container.state.as_str(), "removing" | "dead"))
+    })
+    .await;
+    private.signal("KILL");
+    private.wait();
+    let _ = closing.await.unwrap();
+    engine = private.resume().await;
+    engine.reap().await.unwrap();
+    assert_eq!(engine.list(&mine).await.unwrap(), []);
 
     // The disk of this engine is small: all of it is taken, and then every inode.
     let sandbox = Sandbox::start(&engine, &options).await.unwrap();
