@@ -52,6 +52,74 @@ async fn a_wrong_type_is_shown_with_its_place() {
     check(Desk::new(), &text, 2, &["c.toml:9:", "^", "agent.max_steps"]).await;
 }
 
+/// The key itself in the place of its variable's name is in no error, wherever it was written.
+#[tokio::test]
+async fn a_key_in_the_place_of_its_name_is_not_repeated() {
+    for key in ["sk-live-Abc123", "abcdef0123456789abcdef"] {
+        let text = config(NOWHERE, SUBMIT)
+            .replace("name = \"m\"", &format!("name = \"m\"\napi_key_env = \"{key}\""));
+        let desk = Desk::new();
+        desk.dataset(&[("t1", "What is one and one?", 1, "2")]);
+        desk.write("c.toml", &text);
+        desk.write("plain.toml", &config(NOWHERE, SUBMIT));
+        let set = format!("model.api_key_env={key}");
+        for arguments in [&["run", "c.toml"][..], &["run", "plain.toml", "--set", &set]] {
+            let ended = desk.gaia(arguments).await;
+            assert_eq!(ended.code, 2, "{ended:#?}");
+            assert!(ended.stderr.contains("must be the NAME of an environment variable"), "{}", ended.stderr);
+            assert!(!ended.stderr.contains(key), "{}", ended.stderr);
+        }
+    }
+}
+
+#[tokio::test]
+async fn more_at_a_time_than_a_process_can_hold_is_refused() {
+    let desk = Desk::new();
+    desk.dataset(&[("t1", "What is one and one?", 1, "2")]);
+    desk.write("c.toml", &config(NOWHERE, SUBMIT));
+    let most = usize::MAX.to_string();
+    for (flags, word) in [
+        (["--concurrency", "4097"], "`run.concurrency` must be at most 4096"),
+        (["--set", "run.sandboxes=0"], "`run.sandboxes` must be at least 1"),
+        (["--set", "run.model_calls=5000"], "`run.model_calls` must be at most 4096"),
+        (["--concurrency", &most], "concurrency"),
+    ] {
+        let ended = desk.gaia(&[&["run", "c.toml"][..], &flags].concat()).await;
+        assert!(ended.code == 2 && ended.stderr.contains(word), "{flags:?}: {ended:#?}");
+    }
+}
+
+/// What an export cannot do is said by the names that the user gave.
+#[tokio::test]
+async fn an_export_refuses_flags_that_it_has_no_use_for_and_places_that_are_none() {
+    let desk = Desk::new();
+    let runs = desk.path().join("runs");
+    let run = gaia_tests::made_run::partial(&runs).unwrap();
+    let run = run.path.to_str().unwrap();
+    desk.write("file", "");
+    fs_err::create_dir(desk.path().join("folder")).unwrap();
+    for (arguments, words) in [
+        (&["--format", "csv", "--key", "age1x"][..], &["--key is for --format sealed"][..]),
+        (&["--format", "inspect", "--key", "age1x"], &["--key is for --format sealed"]),
+        (&["--format", "json", "--partial"], &["--partial is for --format submission"]),
+        (&["--format", "sealed", "--partial"], &["--partial is for --format submission"]),
+        (&["--format", "csv", "--out", "folder"], &["`folder` is a folder", "--out"]),
+        (&["--format", "csv", "--out", "folder", "--overwrite"], &["`folder` is a folder", "--out"]),
+        (&["--format", "csv", "--out", "nowhere/x.csv"], &["`nowhere/x.csv`", "its folder is not there"]),
+        (&["--format", "parquet", "--out", "file/x.parquet"], &["`file/x.parquet`", "not a directory"]),
+    ] {
+        let ended = desk.gaia(&[&["export", run], arguments].concat()).await;
+        assert_eq!(ended.code, 2, "{arguments:?}: {ended:#?}");
+        for word in words {
+            assert!(ended.stderr.contains(word), "no `{word}` in {ended:#?}");
+        }
+        assert!(!ended.stderr.contains(".tmp") && !ended.stderr.contains("os error"), "{ended:#?}");
+    }
+    let left = fs_err::read_dir(desk.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: std::collections::BTreeSet<_> = left.collect();
+    assert_eq!(left.len(), 3, "something was written: {left:?}");
+}
+
 #[tokio::test]
 async fn a_missing_key_variable_is_named() {
     let text = config(NOWHERE, SUBMIT)

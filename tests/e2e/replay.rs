@@ -73,6 +73,22 @@ async fn a_run_of_24_samples_is_replayed_without_network_or_engine_to_the_last_b
     assert_eq!((&report["same"], differences(&ended).len()), (&24.into(), 0), "{report:#}");
     assert_eq!(snapshot(&run), before, "a replay changes nothing");
 
+    // What stands in every request and in no event: the model is named, and what it is told beside the conversation.
+    for (set, what, now) in [
+        ("model.name=\"another\"", "request body, model.name", "another"),
+        ("model.params.temperature=0.5", "request body, model.params", "{ temperature = 0.5 }"),
+    ] {
+        let ended = cut_off(&desk, &["replay", "last", "--json", "--set", set]).await;
+        assert_eq!(ended.code, 6, "{ended:#?}");
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let first = &report["different"][0];
+        assert_eq!((&first["step"], &first["what"], &first["now"]), (&1.into(), &what.into(), &now.into()));
+        assert_eq!(report["different"].as_array().unwrap().len(), 24, "{set}");
+    }
+    let refused =
+        cut_off(&desk, &["replay", "last", "--set", "mcp_servers.bash.enabled_tools=[\"x\"]"]).await;
+    assert!(refused.code == 2 && refused.stderr.contains("--tools live"), "{refused:#?}");
+
     // A change of the loop shows in the first place that it touches, in those samples that it touches.
     let ended = cut_off(&desk, &["replay", "last", "--json", "--set", "agent.max_steps=2"]).await;
     assert_eq!(ended.code, 6, "{ended:#?}");

@@ -9,6 +9,10 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::gaia::{Desk, Ended, SHELL_AND_SUBMIT, containers, json, results};
+use crate::support::eventually;
+
+/// Long enough for a busy machine.
+const LIMIT: Duration = Duration::from_secs(30);
 
 fn configs() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs")
@@ -385,10 +389,14 @@ async fn the_second_signal_cancels_and_the_third_leaves_at_once() {
         let desk = Desk::new();
         dataset(&desk, &rows);
         desk.write("c.toml", &quick(&model.base_url, 2));
-        // A server that neither closed input nor SIGTERM ends, but the end of gaia, keeps the second signal from being the
-        // last.
-        let stubborn = desk
-            .write("stubborn.sh", "trap '' TERM HUP INT\n\"$1\"\nwhile kill -0 $PPID; do sleep 0.2; done\n");
+        // A server that neither closed input nor SIGTERM ends keeps the second signal from being the last.
+        let stubborn = desk.write(
+            "stubborn.sh",
+            &format!(
+                "echo $$ >> {}\ntrap '' TERM HUP INT\n\"$1\"\nwhile true; do sleep 0.2; done\n",
+                desk.path().join("pids").display()
+            ),
+        );
         let submit = gaia_tests::machine::program("gaia-mcp-submit");
         let config = quick(&model.base_url, 2).replace(
             "command = \"gaia-mcp-submit\"",
@@ -416,7 +424,110 @@ async fn the_second_signal_cancels_and_the_third_leaves_at_once() {
         let rest = the_rest(&mut lines).await;
         assert_eq!(child.wait().await.unwrap().code(), Some(3), "{rest}");
         assert!(!rest.contains("Report") && !rest.contains("no outcome"), "it did not leave at once: {rest}");
+        let pids = fs_err::read_to_string(desk.path().join("pids")).unwrap();
+        assert!(pids.lines().count() > 0);
+        let lives = |pid: &str| {
+            // Who was killed may stay on the list of processes until its new parent looks.
+            let status = fs_err::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            !status.is_empty() && !status.contains("State:\tZ")
+        };
+        eventually("no server lives on", LIMIT, async || !pids.lines().any(lives)).await;
         model.close().await;
+    }
+}
+
+/// What was spent is spent, whatever came of it: on samples that were cancelled and on those that were done again.
+#[tokio::test]
+async fn what_cancelled_samples_cost_is_in_the_totals_and_named_apart() {
+    let rows = rows(2);
+    let script = Script::new().task(&rows[0].1, [turn::submit("blue").with_usage(100, 10)]).task(
+        &rows[1].1,
+        [
+            turn::text("hm").with_usage(1_000, 100),
+            turn::submit("blue").with_usage(2_000, 200).with_latency_ms(3_600_000),
+        ],
+    );
+    let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    let config = quick(&model.base_url, 2)
+        .replace("max_retries = 1", "max_retries = 1\nprice = { input = 1.0, output = 10.0 }");
+    desk.write("c.toml", &config);
+    let (mut child, pid, mut lines) = begun(&desk, "c.toml", &model, 3).await;
+    send("-INT", &pid);
+    said(&mut lines, "running samples finish").await;
+    send("-INT", &pid);
+    the_rest(&mut lines).await;
+    assert_eq!(child.wait().await.unwrap().code(), Some(3));
+    let run = desk.runs().pop().unwrap();
+    let totals = json(&run.join("run.json"))["totals"].clone();
+    assert_eq!((&totals["missing"], &totals["answered"]), (&1.into(), &1.into()), "{totals:#}");
+    let tokens = |usage: &Value| (usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64());
+    assert_eq!(tokens(&totals["usage"]), (Some(1_100), Some(110)), "{totals:#}");
+    assert_eq!(tokens(&totals["lost"]["usage"]), (Some(1_000), Some(100)), "{totals:#}");
+    let dollars = |value: &Value| (value.as_f64().unwrap() * 1e6).round();
+    assert_eq!((dollars(&totals["cost_usd"]), dollars(&totals["lost"]["cost_usd"])), (2_200.0, 2_000.0));
+    let lost = "1\u{202f}100 tokens ($0.00200) in attempts that were cancelled, cut off or done again";
+    for file in ["report.md", "report.html"] {
+        let text = fs_err::read_to_string(run.join(file)).unwrap();
+        assert!(text.contains(lost), "{file}:\n{text}");
+    }
+    let text = fs_err::read_to_string(run.join("report.md")).unwrap();
+    assert!(
+        text.contains("- Tokens: 1100 in (0 cached), 110 out") && text.contains("- Cost: 0.0022 "),
+        "{text}"
+    );
+    model.close().await;
+
+    // The one that is asked next answers at once; what was spent before stays spent.
+    let script = Script::new().task(&rows[1].1, [turn::submit("blue").with_usage(10, 1)]);
+    let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+    let ended = desk.gaia(&["resume", "last", "--base-url", &model.base_url]).await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    assert!(
+        ended.stdout.contains(&format!("Lost: of the 1\u{202f}221 tokens spent, {lost}")),
+        "{}",
+        ended.stdout
+    );
+    let totals = json(&run.join("run.json"))["totals"].clone();
+    assert_eq!(tokens(&totals["usage"]), (Some(1_110), Some(111)), "{totals:#}");
+    assert_eq!(tokens(&totals["lost"]["usage"]), (Some(1_000), Some(100)), "{totals:#}");
+    model.close().await;
+}
+
+/// Refused before anything is started or pulled for it: neither the image nor the server nor the model is there.
+#[tokio::test]
+async fn what_makes_a_run_incomparable_is_refused_before_anything_is_started() {
+    let rows = rows(1);
+    let script = Script::new().task(&rows[0].1, [turn::submit("blue")]);
+    let model = ScriptedModel::start(script, Options::default()).await.unwrap();
+    let desk = Desk::new();
+    dataset(&desk, &rows);
+    desk.write("c.toml", &quick(&model.base_url, 1));
+    let ended = desk.gaia(&["run", "c.toml"]).await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    model.close().await;
+    for (flags, named) in [
+        (&["--model", "other"][..], "model: scripted → other"),
+        (
+            &["--set", "mcp_servers.submit.command=\"no-such-program\""],
+            "mcp_servers.submit.command: \"gaia-mcp-submit\" → \"no-such-program\"",
+        ),
+        (
+            &[
+                "--set",
+                "mcp_servers.bash={ command = \"gaia-mcp-bash\", args = [\"--image\", \"nowhere.invalid/x:1\"] }",
+            ],
+            "mcp_servers.bash: not set →",
+        ),
+    ] {
+        let refused = desk.gaia(&[&["resume", "last", "--rerun", "task-00"], flags].concat()).await;
+        assert_eq!(refused.code, 2, "{flags:?}: {refused:#?}");
+        assert!(
+            refused.stderr.contains(named) && refused.stderr.contains("--as-new"),
+            "{flags:?}: {refused:#?}"
+        );
+        assert!(!refused.stderr.contains("starting every MCP server"), "{flags:?}: {refused:#?}");
     }
 }
 

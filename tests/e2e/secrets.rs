@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use gaia_tests::installed::clients;
 use gaia_tests::scripted::{ApiKey, Options, Script, ScriptedModel, turn};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::gaia::{Desk, Ended, results};
 
@@ -289,6 +290,97 @@ async fn no_secret_is_left_by_a_run_whose_servers_give_away_all_they_know() {
         assert_ended_clean(&arguments.join(" "), &ended);
         assert!(!ended.stdout.is_empty(), "{arguments:?}: {ended:#?}");
     }
+    nothing_leaks_out_of_exports(&desk).await;
+    nothing_leaks_out_of_pages(&desk, &run).await;
+}
+
+/// Every format that a run is handed on in, as its reader finds it: unpacked.
+async fn nothing_leaks_out_of_exports(desk: &Desk) {
+    let identity = age::x25519::Identity::generate();
+    desk.write("key.txt", age::secrecy::ExposeSecret::expose_secret(&identity.to_string()));
+    let key = identity.to_public().to_string();
+    for (name, format) in [
+        ("samples.csv", &["csv"][..]),
+        ("turns.csv", &["csv", "--table", "turns"]),
+        ("run.json", &["json"]),
+        ("samples.parquet", &["parquet"]),
+        ("turns.parquet", &["parquet", "--table", "turns"]),
+        ("run.eval", &["inspect"]),
+        ("run.otel", &["otel"]),
+        ("run.submission", &["submission"]),
+        ("run.age", &["sealed", "--key", &key]),
+    ] {
+        let file = format!("exports/{name}");
+        fs_err::create_dir_all(desk.path().join("exports")).unwrap();
+        let ended = desk.gaia(&[&["export", "last", "--out", &file, "--format"][..], format].concat()).await;
+        assert_eq!(ended.code, 0, "{name}: {ended:#?}");
+        assert_ended_clean(name, &ended);
+    }
+    let unsealed =
+        desk.gaia(&["unseal", "exports/run.age", "--identity", "key.txt", "--out", "exports/unsealed"]).await;
+    assert_eq!(unsealed.code, 0, "{unsealed:#?}");
+    assert_ended_clean("gaia unseal", &unsealed);
+
+    let (mut looked_at, mut telling) = (0, 0);
+    for file in files_below(&desk.path().join("exports")) {
+        for content in contents(&file) {
+            assert_clean(&file.display().to_string(), &content);
+            looked_at += 1;
+            telling += usize::from(content.windows(9).any(|part| part == b"[redacted"));
+        }
+    }
+    // The test can fail: what the servers gave away is there, hidden.
+    assert!(looked_at > 15 && telling >= 6, "{telling} of {looked_at} tell what the servers said");
+}
+
+/// A file as its reader finds it.
+fn contents(path: &Path) -> Vec<Vec<u8>> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    let bytes = fs_err::read(path).unwrap();
+    match path.extension().and_then(std::ffi::OsStr::to_str) {
+        Some("parquet") => {
+            let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+            let rows = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string());
+            vec![rows.collect::<Vec<_>>().join("\n").into_bytes()]
+        }
+        Some("eval") => {
+            let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+            let count = archive.len();
+            let read = |index| {
+                let mut content = Vec::new();
+                std::io::Read::read_to_end(&mut archive.by_index(index).unwrap(), &mut content).unwrap();
+                content
+            };
+            (0..count).map(read).collect()
+        }
+        Some("zst") => vec![zstd::decode_all(bytes.as_slice()).unwrap()],
+        _ => vec![bytes],
+    }
+}
+
+/// What `gaia view` shows of it.
+async fn nothing_leaks_out_of_pages(desk: &Desk, run: &Path) {
+    let mut child = desk.command(&["view", "--listen", "127.0.0.1:0"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = lines.next_line().await.unwrap().unwrap();
+    let address =
+        said.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().trim_end_matches('/');
+    let id = run.file_name().unwrap().to_str().unwrap();
+    let turns = (1..=12).flat_map(|turn| {
+        [format!("/run/{id}/t/1?turn={turn}"), format!("/run/{id}/t/1/text/{turn}/result-0")]
+    });
+    let pages = ["/".to_owned(), format!("/run/{id}"), format!("/run/{id}/t/1?truth=shown")];
+    let searches = ["redacted", "KEY"].map(|word| format!("/run/{id}/search?q={word}"));
+    let mut telling = 0;
+    for page in pages.into_iter().chain(turns).chain(searches) {
+        let answer = reqwest::get(format!("http://{address}{page}")).await.unwrap();
+        let text = answer.text().await.unwrap();
+        assert_clean(&page, text.as_bytes());
+        telling += usize::from(text.contains("[redacted"));
+    }
+    assert!(telling > 5, "{telling} pages tell what the servers said");
+    child.kill().await.unwrap();
 }
 
 /// Each server alone and required, so that the run does not start: the error is for people, and goes into logs.

@@ -58,7 +58,10 @@ async fn parts_put_together_are_the_run_that_one_machine_makes() {
     assert_eq!(two.code, 3, "samples of the third part are missing: {two:#?}");
     assert!(two.stderr.contains("not given: 2"), "{}", two.stderr);
 
-    let merged = desk.gaia(&["merge", paths[2], paths[0], paths[1], "--out", "merged", "--json"]).await;
+    // By their ids, which are those of the folder of runs wherever the whole goes.
+    let ids = parts.iter().map(|part| part.file_name().unwrap().to_str().unwrap());
+    let ids: Vec<&str> = ids.collect();
+    let merged = desk.gaia(&["merge", ids[2], ids[0], ids[1], "--out", "merged", "--json"]).await;
     assert_eq!(merged.code, 0, "{merged:#?}");
     let only = |folder: &str| {
         let entries = fs_err::read_dir(desk.path().join(folder)).unwrap();
@@ -74,6 +77,12 @@ async fn parts_put_together_are_the_run_that_one_machine_makes() {
     for file in ["report.md", "submission.jsonl"] {
         assert!(merged.join(file).is_file(), "no {file}");
     }
+
+    // Among its parts it is the last one.
+    let beside = desk.gaia(&[&["merge"], ids.as_slice()].concat()).await;
+    assert_eq!(beside.code, 0, "{beside:#?}");
+    let last = json(&desk.runs().pop().unwrap().join("run.json"));
+    assert!(last.get("shard").is_none() && last["totals"]["correct"] == 18, "{last:#}");
 
     let staged = desk.gaia(&["run", "c.toml", "--shard", "1/3", "--staged"]).await;
     assert!(staged.code == 2 && staged.stderr.contains("--shard does not go with --staged"), "{staged:#?}");

@@ -55,6 +55,11 @@ async fn a_weak_level_one_ends_the_run_and_a_resume_with_another_threshold_goes_
     assert_eq!(results(&run).len(), 8);
     let record = json(&run.join("run.json"));
     assert_eq!(stages(&record), [("quick check", 5, true), ("level 1", 2, false)]);
+    let report = fs_err::read_to_string(run.join("report.md")).unwrap();
+    assert!(
+        report.contains("- Stage quick check: 6 of 6 answered, one needed, right or wrong (5 right): passed"),
+        "{report}"
+    );
     let stopped = &record["staged"]["stopped"];
     assert_eq!(stopped["withheld"], json!(["task-2-2", "task-2-3", "task-3-2", "task-3-3"]));
     assert!(
@@ -102,6 +107,31 @@ async fn a_weak_level_one_ends_the_run_and_a_resume_with_another_threshold_goes_
     for task in model.stats().tasks.values() {
         assert_eq!(task.turns.values().sum::<u64>(), 1, "a sample was run twice");
     }
+    model.close().await;
+}
+
+#[tokio::test]
+async fn what_stages_would_do_is_said_beforehand_and_a_run_without_them_gets_none() {
+    let (desk, model) = bench([4, 4, 4]).await;
+    let dry = desk.gaia(&["run", "c.toml", "--staged", "--dry-run"]).await;
+    assert_eq!(dry.code, 0, "{dry:#?}");
+    for line in [
+        "quick check: 6 samples; goes on when one of them is answered, right or wrong",
+        "level 1: 2 more samples; level 2 begins when more than 60.0% of level 1 is right",
+        "level 2: 2 more samples; level 3 begins when more than 40.0% of level 2 is right",
+        "level 3: 2 more samples",
+    ] {
+        assert!(dry.stdout.contains(line), "no `{line}`: {}", dry.stdout);
+    }
+    let dry = desk.gaia(&["run", "c.toml", "--staged", "--dry-run", "--json"]).await;
+    let dry: Value = serde_json::from_str(&dry.stdout).unwrap();
+    assert_eq!(dry["stages"].as_array().unwrap().len(), 4, "{dry:#}");
+
+    let ended = desk.gaia(&["run", "c.toml", "--limit", "2"]).await;
+    assert_eq!(ended.code, 0, "{ended:#?}");
+    let run = desk.runs().pop().unwrap();
+    let refused = desk.gaia(&["run", run.to_str().unwrap(), "--staged"]).await;
+    assert!(refused.code == 2 && refused.stderr.contains("was not begun in stages"), "{refused:#?}");
     model.close().await;
 }
 

@@ -36,6 +36,25 @@ async fn only_this_machine_is_answered_and_nothing_is_taken() {
     ] {
         assert_eq!(status(Method::GET, path, plain).await, StatusCode::NOT_FOUND, "{path}");
     }
+    // A link whose number is none is answered by a page that says so, in words and not in those of a parser.
+    for (path, code, words) in [
+        (
+            format!("/run/{}/done/first", run.id),
+            404,
+            "the epoch of a sample, and the number of a turn, are whole numbers",
+        ),
+        (format!("/run/{}/done/1/text/x/content", run.id), 404, "are whole numbers"),
+        (format!("/run/{}/done/1?turn=last", run.id), 400, "`?turn=last` is not understood"),
+        (format!("/run/{}/done/1?attempt=-1", run.id), 400, "attempts, turns and pages are whole numbers"),
+        (format!("/run/{}/search?q=x&from=9999999999999999999999", run.id), 400, "is not understood"),
+        ("/?page=%3Cb%3E".to_owned(), 400, "is not understood"),
+    ] {
+        let answer = client.get(format!("{}{path}", viewer.url)).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), code, "{path}");
+        let page = answer.text().await.unwrap();
+        assert!(page.contains(words) && page.contains("<h1>"), "{path}: {page}");
+        assert!(!page.contains("u32") && !page.contains("digit") && !page.contains("<b>"), "{path}: {page}");
+    }
     let whole = viewer.text(&format!("/run/{}/done/1/text/1/result-0", run.id)).await;
     assert_eq!(whole, "of the second attempt");
     viewer.end().await;

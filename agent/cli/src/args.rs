@@ -215,6 +215,14 @@ pub struct ResumeArguments {
     #[arg(long, value_name = "N")]
     pub concurrency: Option<usize>,
 
+    /// Where the model is reached from now on
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// Another model, which is another run: with `--as-new`
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+
     #[cfg(feature = "nats")]
     #[command(flatten)]
     pub fleet: fleet::FleetArguments,

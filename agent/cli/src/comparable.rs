@@ -70,9 +70,10 @@ impl std::fmt::Display for Difference {
 pub(crate) struct Today<'a> {
     pub(crate) config: &'a Table,
     pub(crate) model: &'a str,
-    /// Fingerprint of the system prompt.
-    pub(crate) prompt: &'a str,
-    pub(crate) tools: &'a [String],
+    /// Fingerprint of the system prompt; `None` as long as it is not known.
+    pub(crate) prompt: Option<&'a str>,
+    /// `None` as long as no server was started.
+    pub(crate) tools: Option<&'a [String]>,
     pub(crate) images: &'a BTreeMap<String, String>,
 }
 
@@ -87,10 +88,12 @@ pub(crate) fn differences(record: &RunRecord, today: &Today<'_>) -> Vec<Differen
     };
     note("model", &record.model, today.model);
     // Runs of before this was recorded are given the benefit of the doubt.
-    if let Some(prompt) = &record.prompt {
-        note("fingerprint of the system prompt", prompt, today.prompt);
+    if let (Some(prompt), Some(now)) = (&record.prompt, today.prompt) {
+        note("fingerprint of the system prompt", prompt, now);
     }
-    note("tools that the model is offered", &record.tools.join(", "), &today.tools.join(", "));
+    if let Some(tools) = today.tools {
+        note("tools that the model is offered", &record.tools.join(", "), &tools.join(", "));
+    }
     // A key that came after the run began counts as what it is when nobody sets it.
     compare(&with_defaults(&record.config), &with_defaults(today.config), "", is_free, &mut found);
     for (server, before) in record.sessions.first().into_iter().flat_map(|session| &session.images) {
@@ -130,6 +133,25 @@ pub(crate) fn changes(before: &RunRecord, now: &RunRecord) -> Vec<Difference> {
     // The model's name is there already, as it came to be.
     let is_known = |key: &str| key == "model.name" || key == "run.out";
     compare(&before.config, &now.config, "", is_known, &mut found);
+    found
+}
+
+/// Keys of `[model]` that stand in every request and in no event: only the config tells that they changed.
+const REQUEST_KEYS: [&str; 7] =
+    ["api", "stream", "tool_calls", "parallel_tool_calls", "reasoning_field", "schema_profile", "params"];
+
+/// What of a request differs, whatever the conversation in it.
+pub(crate) fn request_differences(record: &RunRecord, model: &str, config: &Table) -> Vec<Difference> {
+    let mut found = Vec::new();
+    if record.model != model {
+        let (before, now) = (record.model.clone(), model.to_owned());
+        found.push(Difference { what: "model.name".to_owned(), before, now });
+    }
+    let no_part_of_it = |path: &str| match path.strip_prefix("model.") {
+        Some(key) => !REQUEST_KEYS.contains(&key.split('.').next().unwrap_or_default()),
+        None => path != "model",
+    };
+    compare(&with_defaults(&record.config), &with_defaults(config), "", no_part_of_it, &mut found);
     found
 }
 
@@ -187,8 +209,44 @@ mod tests {
 
     fn found(before: Table, now: &Table) -> Vec<String> {
         let (tools, images) = (["a/x".to_owned()], BTreeMap::new());
-        let today = Today { config: now, model: "some-model", prompt: "p", tools: &tools, images: &images };
+        let today = Today {
+            config: now,
+            model: "some-model",
+            prompt: Some("p"),
+            tools: Some(&tools),
+            images: &images,
+        };
         differences(&record(before), &today).into_iter().map(|difference| difference.what).collect()
+    }
+
+    #[test]
+    fn what_stands_in_every_request_is_seen_in_the_config_alone() {
+        let before = toml::toml! {
+            [model]
+            name = "m"
+            base_url = "http://a/v1"
+            [model.params]
+            temperature = 0.5
+        };
+        let found = |model: &str, now: &Table| {
+            let found = request_differences(&record(before.clone()), model, now).into_iter();
+            found.map(|difference| difference.to_string()).collect::<Vec<_>>()
+        };
+        let mut now = before.clone();
+        now["model"]["base_url"] = "http://b/v1".into();
+        now.insert("agent".to_owned(), toml::toml! { max_steps = 2 }.into());
+        assert_eq!(found("some-model", &now), [""; 0], "where it goes to and how long it goes on");
+        now["model"]["params"]["temperature"] = 0.7.into();
+        let table = now["model"].as_table_mut().unwrap();
+        table.insert("parallel_tool_calls".to_owned(), false.into());
+        assert_eq!(
+            found("other", &now),
+            [
+                "model.name: some-model → other",
+                "model.parallel_tool_calls: not set → false",
+                "model.params.temperature: 0.5 → 0.7"
+            ]
+        );
     }
 
     #[test]
@@ -376,7 +434,13 @@ mod tests {
         let tools = ["a/x".to_owned(), "a/y".to_owned()];
         let images = BTreeMap::from([("bash".to_owned(), "a:2".to_owned())]);
         record.prompt = Some("p".to_owned());
-        let today = Today { config: &config, model: "other", prompt: "q", tools: &tools, images: &images };
+        let today = Today {
+            config: &config,
+            model: "other",
+            prompt: Some("q"),
+            tools: Some(&tools),
+            images: &images,
+        };
         let texts: Vec<String> = differences(&record, &today).iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,

@@ -37,8 +37,8 @@ pub use schema::schema;
 pub use secret::{REDACTED, Secret, Secrets};
 pub use server::{ProtocolConfig, ScopeConfig, ServerConfig, TransportConfig};
 pub use settings::{
-    AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, ModelConfig,
-    ModelServerConfig, PriceConfig, RunBudgetConfig, RunConfig, Split,
+    AgentConfig, Api, BudgetConfig, Config, DEFAULT_BASE_URL, DatasetConfig, Hub, MAX_CONCURRENCY,
+    ModelConfig, ModelServerConfig, PriceConfig, RunBudgetConfig, RunConfig, Split,
 };
 pub use staged::StagedConfig;
 

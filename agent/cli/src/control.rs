@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::MAX_CONCURRENCY;
 use crate::progress::RunningSample;
 use crate::schedule::{Limits, Starts};
 use crate::store::{Change, SampleKey};
@@ -217,6 +218,9 @@ impl Controls {
         if let Some(reason) = self.fixed {
             return Err(reason.to_owned());
         }
+        if samples.get() > MAX_CONCURRENCY {
+            return Err(format!("{samples} samples at a time are too many: {MAX_CONCURRENCY} is the most"));
+        }
         let mut before = samples;
         self.limits.send_modify(|limits| before = std::mem::replace(&mut limits.worked_on, samples));
         let ahead = self.limits.borrow().ahead;
@@ -384,6 +388,11 @@ mod tests {
         assert_eq!(free.limits().borrow().worked_on.get(), 5);
         let bounded = controls(&[], Some(4));
         assert!(bounded.obey(&order(9)).unwrap().contains("`run.sandboxes` = 4"));
+        for absurd in [MAX_CONCURRENCY + 1, usize::MAX] {
+            let refused = bounded.obey(&order(absurd)).unwrap_err();
+            assert!(refused.contains(&format!("{MAX_CONCURRENCY} is the most")), "{refused}");
+        }
+        assert_eq!(bounded.limits().borrow().worked_on.get(), 9);
         assert_eq!(bounded.sandboxes.permits.available_permits(), 4);
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use gaia::args::Arguments;
@@ -9,10 +10,17 @@ use gaia::command::{Surroundings, dispatch};
 use gaia::console::{Chatter, Console};
 use gaia::environment::Environment;
 use gaia::exit_code::{self, CommandError, CommandResult};
+use gaia_agent::tools::end_left_servers;
 use tracing_subscriber::EnvFilter;
 
 /// Variable with a filter for the log on stderr, in the syntax of tracing.
 const LOG_VARIABLE: &str = "GAIA_LOG";
+
+/// For servers that were not closed, such as at a third Ctrl-C, to remove what they own before they are killed.
+const SERVER_GRACE: Duration = Duration::from_millis(500);
+
+/// For tasks to be dropped, and with them the processes that they own. One that waits for a terminal never is.
+const TASK_GRACE: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -34,8 +42,9 @@ fn run(arguments: Arguments, environment: Environment, console: Console) -> Comm
     let surroundings = Surroundings { environment, working_dir: std::env::current_dir()?, console };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(dispatch(arguments.command, &surroundings));
-    // Whatever still runs has been given up: nothing waits for it.
-    runtime.shutdown_background();
+    // Whatever still runs has been given up: nothing waits for its end, and nothing survives us.
+    end_left_servers(SERVER_GRACE);
+    runtime.shutdown_timeout(TASK_GRACE);
     result
 }
 

@@ -100,8 +100,8 @@ fn what_differs(first: &Part, other: &Part) -> Vec<String> {
     let today = Today {
         config: &right.config,
         model: &right.model,
-        prompt: right.prompt.as_deref().unwrap_or_default(),
-        tools: &right.tools,
+        prompt: Some(right.prompt.as_deref().unwrap_or_default()),
+        tools: Some(&right.tools),
         images: right.sessions.first().map_or(&no_images, |session| &session.images),
     };
     found.extend(differences(left, &today));
@@ -172,7 +172,8 @@ fn merged_record(first: &Part, parts: &[Part]) -> RunRecord {
     let distinct = parts.iter().filter(|part| seen.insert(part.record.id.as_str()));
     record.sessions = distinct.flat_map(|part| part.record.sessions.iter().cloned()).collect();
     record.sessions.sort_by_key(|session| session.started);
-    record.id = new_run_id(record.started);
+    // Made now, and so the last one; when the work began is told by its sessions.
+    record.id = new_run_id(OffsetDateTime::now_utc());
     record.shard = None;
     record.totals = None;
     record

@@ -60,6 +60,10 @@ fn the_parts_make_the_run_that_they_were_cut_from() {
     assert_eq!(unselected.iter().map(|planned| planned.task_id.as_str()).collect::<Vec<_>>(), ["never"]);
     assert_eq!(record.shard, None);
     assert!(run.artefacts().join("offer.json").is_file());
+    // Made now: `last` is the whole, not one of its parts.
+    assert!(parts.iter().all(|part| part.record.started == record.started), "the work began when it began");
+    let before = new_run_id(OffsetDateTime::now_utc() - time::Duration::minutes(5));
+    assert!(record.id > before, "{} is not after {before}", record.id);
 }
 
 #[test]

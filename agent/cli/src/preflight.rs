@@ -54,12 +54,17 @@ pub struct Ready {
     model_server: Option<ModelServer>,
 }
 
+/// Who works instead of the loop, if the config wants it.
+pub(crate) fn chosen_agent(loaded: &Loaded) -> CommandResult<Option<Agent>> {
+    let agent = loaded.config.external.agent.as_deref().filter(|_| loaded.config.external.is_wanted());
+    agent.map(Agent::read).transpose().map_err(CommandError::usage)
+}
+
 impl Ready {
     /// Checks and starts everything. On failure nothing is left running.
     pub async fn prepare(loaded: &Loaded, run_id: &str, console: &Console) -> CommandResult<Self> {
         let model_config = &loaded.config.model;
-        let agent = loaded.config.external.agent.as_deref().filter(|_| loaded.config.external.is_wanted());
-        let agent = agent.map(Agent::read).transpose().map_err(CommandError::usage)?;
+        let agent = chosen_agent(loaded)?;
         let model_server = match &model_config.server {
             Some(config) if agent.is_none() => {
                 let started = ModelServer::start(config, &loaded.base, &loaded.environment).await;

@@ -18,6 +18,7 @@ mod submission;
 mod table;
 #[cfg(test)]
 pub(crate) mod test_run;
+mod trace;
 
 pub(crate) use failures::class_of;
 pub(crate) use figures::is_withheld;

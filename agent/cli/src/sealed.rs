@@ -12,7 +12,7 @@ use age::x25519::{Identity, Recipient};
 use age::{DecryptError, Decryptor, Encryptor};
 use fs_err as fs;
 
-use crate::store::{RUN_FILE, RunDirectory, RunRecord, SampleKey, StoreError};
+use crate::store::{RUN_FILE, RUN_FORMAT_VERSION, RunDirectory, RunRecord, SampleKey, StoreError};
 
 /// Of zstd: half a minute for a whole run, once.
 const COMPRESSION_LEVEL: i32 = 9;
@@ -128,19 +128,45 @@ fn append_folder(archive: &mut tar::Builder<impl Write>, run: &Path, folder: &Pa
 /// Makes a run of a sealed recording in the folder of runs.
 pub fn unseal(file: &Path, identities: &[Identity], runs: &Path) -> Result<PathBuf, SealError> {
     let not_opened = |reason: String| SealError::NotOpened { path: file.to_owned(), reason };
-    let decryptor = Decryptor::new(io::BufReader::new(fs::File::open(file)?))
-        .map_err(|error| not_opened(format!("it is no sealed recording: {error}")))?;
+    let decryptor = Decryptor::new(io::BufReader::new(fs::File::open(file)?)).map_err(|error| {
+        not_opened(format!(
+            "it is no sealed recording, or its beginning is damaged ({error}); `gaia export RUN --format sealed` writes one"
+        ))
+    })?;
     let plain = decryptor.decrypt(identities.iter().map(|identity| identity as &dyn age::Identity)).map_err(
         |error| match error {
-            DecryptError::NoMatchingKeys => not_opened("it is sealed to another key".to_owned()),
-            error => not_opened(error.to_string()),
+            DecryptError::NoMatchingKeys => not_opened(
+                "it is sealed to another key; give the identity of the key that it was sealed to".to_owned(),
+            ),
+            error => not_opened(format!("its beginning is damaged ({error}); get the file again")),
         },
     )?;
     fs::create_dir_all(runs)?;
     // Hidden until it is whole, and gone when it never is.
     let folder = tempfile::Builder::new().prefix(".unsealed-").tempdir_in(runs)?;
-    unpack(zstd::Decoder::new(plain)?, folder.path()).map_err(|error| not_opened(error.to_string()))?;
-    let id = RunDirectory::open(folder.path()).record()?.id;
+    let mut is_damaged = false;
+    let plain = Watched { inner: plain, is_damaged: &mut is_damaged };
+    let unpacked = zstd::Decoder::new(plain).and_then(|archive| unpack(archive, folder.path()));
+    match unpacked {
+        Ok(()) => {}
+        Err(error) if is_damaged => {
+            return Err(not_opened(format!("it is damaged or cut off ({error}); get the file again")));
+        }
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => return Err(error.into()),
+        Err(error) => return Err(not_opened(format!("what it holds is no recording of a run ({error})"))),
+    }
+    let record = RunDirectory::open(folder.path()).record().map_err(|error| match error {
+        StoreError::Newer { found, .. } => not_opened(format!(
+            "the run in it has format version {found}, and this program knows versions up to {RUN_FORMAT_VERSION}; use the \
+             gaia that wrote it"
+        )),
+        StoreError::Damaged { reason, .. } => not_opened(format!("its `{RUN_FILE}` is not to be read: {reason}")),
+        StoreError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+            not_opened("what it holds is no recording of a run".to_owned())
+        }
+        error => error.into(),
+    })?;
+    let id = record.id;
     let path = runs.join(&id);
     // An id is a name, whoever wrote it.
     if !matches!(Path::new(&id).components().collect::<Vec<_>>()[..], [Component::Normal(_)]) {
@@ -152,6 +178,18 @@ pub fn unseal(file: &Path, identities: &[Identity], runs: &Path) -> Result<PathB
     fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     fs::rename(folder.keep(), &path)?;
     Ok(path)
+}
+
+/// What is read by others, who do not tell whose fault a failure is.
+struct Watched<'a, R> {
+    inner: R,
+    is_damaged: &'a mut bool,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer).inspect_err(|_| *self.is_damaged = true)
+    }
 }
 
 /// Files alone, and none outside of the folder, whatever the archive says.
@@ -167,6 +205,8 @@ fn unpack(archive: impl Read, folder: &Path) -> io::Result<()> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
     }
+    // The end of an archive is not the end of the file, and only there is it known to be whole.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
     Ok(())
 }
 
@@ -248,9 +288,36 @@ mod tests {
         let (identity, file) = sealed(folder.path());
         let bytes = fs::read(&file).unwrap();
         let runs = folder.path().join("other");
-        for damaged in [&bytes[..bytes.len() - 20], &bytes[..50], b"hello".as_slice()] {
-            fs::write(&file, damaged).unwrap();
-            unseal(&file, std::slice::from_ref(&identity), &runs).unwrap_err();
+        let mut turned = bytes.clone();
+        *turned.last_mut().unwrap() ^= 1;
+        let mut head = bytes.clone();
+        head[bytes.windows(3).position(|part| part == b"---").unwrap() + 5] ^= 1;
+        let other = |content: &[u8]| {
+            let to = identity.to_public();
+            let encryptor = Encryptor::with_recipients(std::iter::once(&to as &dyn age::Recipient)).unwrap();
+            let mut sealed = Vec::new();
+            let mut writer = encryptor.wrap_output(&mut sealed).unwrap();
+            writer.write_all(content).unwrap();
+            writer.finish().unwrap();
+            sealed
+        };
+        let mut archive = tar::Builder::new(zstd::Encoder::new(Vec::new(), 1).unwrap());
+        append(&mut archive, Path::new("a.txt"), b"no run").unwrap();
+        let archive = archive.into_inner().unwrap().finish().unwrap();
+        for (content, reason) in [
+            (bytes[..bytes.len() - 20].to_vec(), "damaged or cut off"),
+            (turned, "damaged or cut off"),
+            (head, "beginning is damaged"),
+            (bytes[..50].to_vec(), "no sealed recording, or its beginning is damaged"),
+            (b"hello".to_vec(), "no sealed recording"),
+            (Vec::new(), "no sealed recording"),
+            (other(b"a letter"), "what it holds is no recording of a run"),
+            (other(&archive), "what it holds is no recording of a run"),
+        ] {
+            fs::write(&file, &content).unwrap();
+            let error = unseal(&file, std::slice::from_ref(&identity), &runs).unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains(file.to_str().unwrap()), "{reason}: {error}");
+            assert!(!error.contains(".unsealed-"), "{error}");
         }
         let left = fs::read_dir(&runs).map_or(0, Iterator::count);
         assert_eq!(left, 0);

@@ -30,9 +30,9 @@ use crate::sample::SampleContext;
 use crate::sandbox_image::{engine_version, reap, sandbox_images};
 use crate::schedule::{Limits, Starts};
 use crate::signals::Interrupt;
-use crate::spending::{Spending, spent_by};
+use crate::spending::spent_by;
 use crate::staged::StagedQueue;
-use crate::store::{RunDirectory, RunRecord, SampleKey, SampleResult, Session, StoreError};
+use crate::store::{Expense, RunDirectory, RunRecord, SampleKey, SampleResult, Session, StoreError};
 use crate::telemetry::{Destination, Telemetry};
 use crate::work::{OnError, Spent, StopRules, Stopped, work_through};
 
@@ -257,11 +257,11 @@ pub(crate) fn missing(
         let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
         controls.plan(key.clone(), entry.result.is_some());
         // Attempts that were lost cost as much as others.
-        let of_log = if counts_attempts { spent_by(&run.sample(&key))? } else { Spending::default() };
-        let of_result = entry.result.as_ref().map(Spending::of_result).unwrap_or_default();
+        let of_log = if counts_attempts { spent_by(&run.sample(&key))? } else { Expense::default() };
+        let of_result = entry.result.as_ref().map(Expense::of_result).unwrap_or_default();
         let most = of_log.or_more(of_result);
         spent.usage += most.usage;
-        spent.cost_usd += most.cost_usd;
+        spent.cost_usd += most.cost_usd.unwrap_or_default();
         match entry.result {
             Some(result) => ended.push(result),
             None => {

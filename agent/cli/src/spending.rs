@@ -6,28 +6,10 @@ use std::io::{BufRead, BufReader};
 use gaia_agent::Usage;
 use serde::Deserialize;
 
-use crate::store::{SampleDirectory, SampleResult, StoreError};
-
-/// Tokens, and US dollars where a price is known.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Spending {
-    pub(crate) usage: Usage,
-    pub(crate) cost_usd: f64,
-}
-
-impl Spending {
-    pub(crate) fn of_result(result: &SampleResult) -> Self {
-        Self { usage: result.usage, cost_usd: result.cost_usd.unwrap_or_default() }
-    }
-
-    /// Of two counts of the same the larger: an outcome knows of lost attempts no more than a log of an agent's own model.
-    pub(crate) fn or_more(self, other: Self) -> Self {
-        if self.usage.total() >= other.usage.total() { self } else { other }
-    }
-}
+use crate::store::{Expense, SampleDirectory, StoreError};
 
 /// Every reply in the log of a sample, which need not be there.
-pub(crate) fn spent_by(sample: &SampleDirectory) -> Result<Spending, StoreError> {
+pub(crate) fn spent_by(sample: &SampleDirectory) -> Result<Expense, StoreError> {
     #[derive(Deserialize)]
     struct Reply<'a> {
         #[serde(rename = "type", borrow)]
@@ -35,7 +17,7 @@ pub(crate) fn spent_by(sample: &SampleDirectory) -> Result<Spending, StoreError>
         usage: Usage,
         cost_usd: Option<f64>,
     }
-    let mut spent = Spending::default();
+    let mut spent = Expense::default();
     let file = match fs_err::File::open(sample.events_path()) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(spent),
@@ -48,8 +30,7 @@ pub(crate) fn spent_by(sample: &SampleDirectory) -> Result<Spending, StoreError>
         if let Ok(reply) = serde_json::from_slice::<Reply<'_>>(&line)
             && reply.kind == "model_reply"
         {
-            spent.usage += reply.usage;
-            spent.cost_usd += reply.cost_usd.unwrap_or_default();
+            spent += Expense { usage: reply.usage, cost_usd: reply.cost_usd };
         }
         line.clear();
     }
@@ -83,7 +64,7 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let (run, _lock) = RunDirectory::create(runs.path(), &test_record(&[("a", 1)])).unwrap();
         let sample = run.sample(&SampleKey { task_id: "a".into(), epoch: 1 });
-        assert_eq!(spent_by(&sample).unwrap(), Spending::default());
+        assert_eq!(spent_by(&sample).unwrap(), Expense::default());
         for attempt in 1..=2 {
             let log = sample.start_attempt(Default::default()).unwrap();
             log.emit(AgentEvent::Started { attempt, tools: vec![], messages: vec![], offer: None });
@@ -95,10 +76,14 @@ mod tests {
         let text = fs_err::read_to_string(&path).unwrap();
         fs_err::write(&path, &text[..text.len() - 20]).unwrap();
         let spent = spent_by(&sample).unwrap();
-        assert_eq!((spent.usage.input_tokens, spent.cost_usd), (210, 1.5));
+        assert_eq!((spent.usage.input_tokens, spent.cost_usd), (210, Some(1.5)));
 
-        let outcome = Spending::of_result(&test_result());
+        let outcome = Expense::of_result(&test_result());
         assert_eq!(outcome.or_more(spent), spent);
         assert_eq!(spent.or_more(outcome), spent);
+        let counted = Expense { usage: Usage { input_tokens: 100, ..Usage::default() }, cost_usd: Some(0.5) };
+        let lost = spent.beyond(counted);
+        assert_eq!((lost.usage.input_tokens, lost.cost_usd), (110, Some(1.0)));
+        assert_eq!(counted.beyond(spent), Expense::default(), "an outcome that tells more than the log");
     }
 }

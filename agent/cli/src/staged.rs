@@ -56,6 +56,27 @@ fn stages(samples: &[PlannedSample], config: StagedConfig) -> Vec<Stage> {
     [check].into_iter().chain(levels).filter(|stage| !stage.tasks.is_empty()).collect()
 }
 
+/// What a run would do, a line a stage, for people.
+pub fn plan(samples: &[PlannedSample], epochs: u32, config: StagedConfig) -> Vec<String> {
+    let mut begun = BTreeSet::new();
+    let lines = stages(samples, config).into_iter().map(|stage| {
+        let new = stage.tasks.iter().filter(|task| begun.insert((*task).clone())).count();
+        let count = new as u64 * u64::from(epochs);
+        let more = if new < stage.tasks.len() { "more samples" } else { "samples" };
+        let gate = match stage.gate {
+            Gate::Answered => "; goes on when one of them is answered, right or wrong".to_owned(),
+            Gate::MoreThan { level, share } => format!(
+                "; level {} begins when more than {} of level {level} is right",
+                level + 1,
+                percent(share)
+            ),
+            Gate::Open => String::new(),
+        };
+        format!("{}: {count} {more}{gate}", stage.name)
+    });
+    lines.collect()
+}
+
 /// What is known of the samples that have an outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Ended {
@@ -96,7 +117,9 @@ fn judge(stage: &Stage, epochs: u32, endings: &Endings) -> StageRecord {
         Gate::MoreThan { share: needed, .. } => (Some(needed), share > needed),
         Gate::Open => (None, true),
     };
-    StageRecord { name: stage.name.clone(), samples, correct, needed, passed }
+    let answered =
+        (stage.gate == Gate::Answered).then(|| of_stage().filter(|end| end.is_answered).count() as u64);
+    StageRecord { name: stage.name.clone(), samples, correct, needed, answered, passed }
 }
 
 /// Why the run ends after a stage that did not pass, and what that spares.

@@ -29,8 +29,8 @@ pub use artefact::{artefact_name, picture_name};
 pub use event_log::{EventLog, LineTap};
 pub use find::{find_run, run_ids};
 pub use format::{
-    Change, DatasetRecord, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord, RunTotals,
-    SampleKey, SampleResult, SampleScore, SampleTiming, Saved, Session, ShardRecord, StageRecord,
+    Change, DatasetRecord, Expense, HostFacts, Method, PlannedSample, RUN_FORMAT_VERSION, RunRecord,
+    RunTotals, SampleKey, SampleResult, SampleScore, SampleTiming, Saved, Session, ShardRecord, StageRecord,
     StagedRecord, StagedStop,
 };
 pub use lock::RunLock;

@@ -1,6 +1,7 @@
 //! `gaia view`: the runs of a folder as pages of a local web server. It reads and never writes; a run that is being
 //! worked on is read like any other.
 
+mod address;
 mod arguments;
 mod file;
 mod filter;
@@ -47,6 +48,9 @@ enum Fault {
     /// The address names nothing.
     #[error("{0}")]
     NotFound(String),
+    /// A value in the address is not one.
+    #[error("{0}")]
+    NotUnderstood(String),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -136,12 +140,13 @@ async fn nothing_here(State(_): State<Arc<View>>) -> Response {
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let status = match &self {
-            Self::NotFound(_) => StatusCode::NOT_FOUND,
-            Self::Store(_) | Self::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        let (status, title) = match &self {
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
+            Self::NotUnderstood(_) => (StatusCode::BAD_REQUEST, "Not understood"),
+            Self::Store(_) | Self::Io(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Could not be read"),
         };
         let body = html! {
-            h1 { (if status == StatusCode::NOT_FOUND { "Not found" } else { "Could not be read" }) }
+            h1 { (title) }
             p { (crate::page::shown(&self.to_string(), 2_000)) }
         };
         let page =

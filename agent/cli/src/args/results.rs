@@ -140,9 +140,13 @@ pub struct MergeArguments {
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
 
-    /// Folder that holds the runs and gets the whole
-    #[arg(long, value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
-    pub out: PathBuf,
+    /// Folder that holds the parts
+    #[arg(long = "runs", value_name = "DIR", env = "GAIA_OUT", default_value = crate::store::DEFAULT_RUNS_FOLDER)]
+    pub runs_folder: PathBuf,
+
+    /// Folder that gets the whole; the one that holds the parts when it is not named
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 
     /// Print the result as JSON
     #[arg(long)]

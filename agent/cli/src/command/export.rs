@@ -1,5 +1,5 @@
 use std::fs::{File, Permissions};
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -21,6 +21,14 @@ pub(super) fn export(arguments: ExportArguments, surroundings: &Surroundings) ->
     let console = &surroundings.console;
     if arguments.table.is_some() && !matches!(arguments.format, ExportFormat::Csv | ExportFormat::Parquet) {
         return Err(CommandError::usage(anyhow::anyhow!("--table is for --format csv and parquet")));
+    }
+    for (flag, is_given, format, name) in [
+        ("--key", arguments.key.is_some(), ExportFormat::Sealed, "sealed"),
+        ("--partial", arguments.partial, ExportFormat::Submission, "submission"),
+    ] {
+        if is_given && arguments.format != format {
+            return Err(CommandError::usage(anyhow::anyhow!("{flag} is for --format {name}")));
+        }
     }
     if arguments.format == ExportFormat::Submission {
         let lacking = shortcomings(&run, &record)?;
@@ -54,7 +62,7 @@ pub(super) fn export(arguments: ExportArguments, surroundings: &Surroundings) ->
                 true => file.persist(path).map(drop),
                 false => file.persist_noclobber(path).map(drop),
             };
-            put.map_err(|error| error.error)?;
+            put.map_err(|error| not_written(path, &error.error))?;
             console.say(&format!("wrote {}", path.display()));
         }
         Target::Stdout => {
@@ -78,6 +86,10 @@ impl<'a> Target<'a> {
         let is_binary =
             matches!(arguments.format, ExportFormat::Parquet | ExportFormat::Inspect | ExportFormat::Sealed);
         match &arguments.out {
+            Some(path) if path.is_dir() => {
+                Err(CommandError::usage(anyhow::anyhow!("`{}` is a folder", path.display()))
+                    .with_hint("--out names the file to write"))
+            }
             Some(path) if path.exists() && !arguments.overwrite => {
                 let error = anyhow::anyhow!("`{}` is there already", path.display());
                 Err(CommandError::usage(error).with_hint("--overwrite replaces it"))
@@ -105,7 +117,8 @@ fn write(
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             temporary
                 .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(folder.unwrap_or(Path::new(".")))?
+                .tempfile_in(folder.unwrap_or(Path::new(".")))
+                .map_err(|error| not_written(path, &error))?
         }
         None => temporary.tempfile()?,
     };
@@ -124,12 +137,46 @@ fn write(
             .map_err(|error| ExportError::Write(std::io::Error::other(error))),
     };
     match written {
-        Ok(()) => Ok(out.into_inner().map_err(|error| error.into_error())?),
+        Ok(()) => out.into_inner().map_err(|error| match &arguments.out {
+            Some(path) => not_written(path, error.error()),
+            None => error.into_error().into(),
+        }),
         Err(error @ ExportError::Empty(_)) => {
             Err(CommandError::usage(error)
                 .with_hint(format!("`gaia resume {}` works on its samples", record.id)))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => match (&arguments.out, error) {
+            // What cannot be read is named by itself.
+            (Some(path), ExportError::Write(error))
+                if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
+                Err(not_written(path, &error))
+            }
+            (_, error) => Err(error.into()),
+        },
+    }
+}
+
+/// By the path that the user gave: the file beside it, which is written first, means nothing to anybody.
+fn not_written(path: &Path, error: &std::io::Error) -> CommandError {
+    let kind = error.kind();
+    let reason = match kind {
+        ErrorKind::NotFound => "its folder is not there".to_owned(),
+        kind => kind.to_string(),
+    };
+    let text = anyhow::anyhow!("failed to write the export to `{}`: {reason}", path.display());
+    match kind {
+        ErrorKind::NotFound
+        | ErrorKind::NotADirectory
+        | ErrorKind::PermissionDenied
+        | ErrorKind::IsADirectory
+        | ErrorKind::AlreadyExists
+        | ErrorKind::ReadOnlyFilesystem => CommandError::usage(text)
+            .with_hint("--out names a file in a folder that is there and can be written"),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            CommandError::from(text).with_hint("make room on the disk, or name another place with --out")
+        }
+        _ => CommandError::from(text),
     }
 }
 

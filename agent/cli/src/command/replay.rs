@@ -10,6 +10,7 @@ use super::resume::load_stored;
 use super::score::parse_split;
 use super::{Surroundings, open_run, set_overrides};
 use crate::args::{ReplayArguments, Side};
+use crate::comparable::request_differences;
 use crate::config::{Loaded, Purpose, StrategyName};
 use crate::console::Console;
 use crate::dataset::{self, Sample};
@@ -27,6 +28,12 @@ use crate::store::{RunDirectory, RunRecord, SampleEntry, SampleKey, SampleResult
 pub(super) async fn replay_run(arguments: ReplayArguments, surroundings: &Surroundings) -> CommandResult {
     let console = &surroundings.console;
     let (run, record) = open_run(&arguments.stored.run, &arguments.stored.out)?;
+    if arguments.tools == Side::Recorded
+        && let Some((key, _)) = arguments.set.iter().find(|(key, _)| key.starts_with("mcp_"))
+    {
+        let error = anyhow::anyhow!("`{key}` is nothing to a replay whose tools are those of the recording");
+        return Err(CommandError::usage(error).with_hint("start the servers: `--tools live`"));
+    }
     let loaded = load(&record, &arguments, surroundings)?;
     console.hide(&loaded.secrets);
     if loaded.config.strategy.name != StrategyName::React || loaded.config.external.is_wanted() {
@@ -43,6 +50,14 @@ pub(super) async fn replay_run(arguments: ReplayArguments, surroundings: &Surrou
         return Err(CommandError::usage(anyhow::anyhow!("run `{}` has no task `{unknown}`", record.id))
             .with_hint("`--task` takes whole ids, as `gaia export --format csv` lists them"));
     }
+    // With recorded replies nobody asks, and a request that would be another one shows nowhere else.
+    let request = match arguments.model {
+        Side::Recorded => {
+            let model = loaded.config.model.name.as_deref().unwrap_or_default();
+            request_differences(&record, model, &loaded.effective).into_iter().next()
+        }
+        Side::Live => None,
+    };
     let samples = questions(&record, surroundings);
     let live = match arguments.tools {
         Side::Recorded => None,
@@ -53,6 +68,12 @@ pub(super) async fn replay_run(arguments: ReplayArguments, surroundings: &Surrou
         record: &record,
         loaded: &loaded,
         samples: &samples,
+        request: request.map(|found| Difference {
+            step: Some(1),
+            what: format!("request body, {}", found.what),
+            recorded: found.before,
+            now: found.now,
+        }),
         arguments: &arguments,
         of_many: live.as_ref().map_or(&[], |offer| offer.of_many.as_slice()),
     };
@@ -141,6 +162,8 @@ struct Stage<'a> {
     loaded: &'a Loaded,
     /// Where the dataset is at hand and unchanged.
     samples: &'a HashMap<String, Sample>,
+    /// What the first request of each sample would hold in another way.
+    request: Option<Difference>,
     arguments: &'a ReplayArguments,
     /// Live servers that serve all samples.
     of_many: &'a [Arc<Server>],
@@ -176,7 +199,10 @@ impl Stage<'_> {
             staged.remove();
         }
         let played = played?;
-        if let Some(difference) = played.difference {
+        // The conversation stands in front of the first request.
+        let is_before = |found: &Difference| found.step.is_none() && found.what.starts_with("started");
+        let earlier = played.difference.as_ref().is_some_and(is_before);
+        if let Some(difference) = self.request.clone().filter(|_| !earlier).or(played.difference) {
             return Ok(Ending::Differs(difference));
         }
         let answer = played.outcome.answer.filter(|_| played.outcome.status == Status::Answered);

@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 
 use super::score::parse_split;
 use super::{Surroundings, open_run, set_overrides};
+use crate::agent::Agent;
 use crate::args::{Rerun, ResumeArguments};
 use crate::comparable::{Difference, Today, differences};
 use crate::config::{self, Loaded, Override, Purpose, REDACTED, Sources};
@@ -15,7 +16,7 @@ use crate::environment::{CONFIG_VARIABLES, Environment};
 use crate::exit_code::{self, CommandError, CommandResult};
 #[cfg(feature = "nats")]
 use crate::fleet::{Earlier, coordinate};
-use crate::preflight::Ready;
+use crate::preflight::{Ready, chosen_agent};
 use crate::prompt::fingerprint;
 use crate::sample::remove_staged_leftovers;
 use crate::sandbox_image::sandbox_images;
@@ -28,14 +29,7 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let (run, record) = open_run(&arguments.stored.run, &arguments.stored.out)?;
     let lock = run.lock().map_err(CommandError::usage)?;
     check_tasks(&record, &arguments.rerun)?;
-    let mut flags = Vec::new();
-    if let Some(concurrency) = arguments.concurrency {
-        flags.push(Override {
-            flag: "--concurrency".to_owned(),
-            key: "run.concurrency".to_owned(),
-            value: concurrency.to_string(),
-        });
-    }
+    let mut flags = overrides(&arguments);
     flags.extend(set_overrides(&arguments.set));
     let loaded = load_stored(&record, record.config.clone(), flags, Purpose::Run, surroundings)?;
     console.hide(&loaded.secrets);
@@ -43,6 +37,11 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
     check_same_samples(&record, &dataset)?;
     super::run::check_corrections(&loaded, &dataset)?;
+    if !arguments.as_new {
+        // Before an image is pulled or a server started for what is refused anyway.
+        let agent = chosen_agent(&loaded)?;
+        refuse(&record, &compare_before(&record, &loaded, agent.as_ref(), None))?;
+    }
     // A crash of the last session is the only thing that leaves any.
     if let Err(error) = remove_staged_leftovers(&record.id) {
         tracing::warn!("failed to remove staged files of an earlier session: {error}");
@@ -54,9 +53,11 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
         () = interrupt.drain.cancelled() => return Ok(exit_code::INCOMPLETE),
     };
     let differences = compare(&record, &loaded, &ready);
-    if !differences.is_empty() && !arguments.as_new {
+    if !arguments.as_new
+        && let Err(refused) = refuse(&record, &differences)
+    {
         ready.close().await;
-        return Err(incomparable(&record, &differences));
+        return Err(refused);
     }
     // Held as long as this works, also on another run.
     let _lock = lock;
@@ -102,6 +103,20 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
         code = work => code,
         () = interrupt.abandon.cancelled() => Ok(exit_code::INCOMPLETE),
     }
+}
+
+/// The flags as the config keys that they set.
+fn overrides(arguments: &ResumeArguments) -> Vec<Override> {
+    let text = |value: &String| toml::Value::from(value.as_str()).to_string();
+    let flags = [
+        ("--concurrency", "run.concurrency", arguments.concurrency.map(|count| count.to_string())),
+        ("--base-url", "model.base_url", arguments.base_url.as_ref().map(text)),
+        ("--model", "model.name", arguments.model.as_ref().map(text)),
+    ];
+    let set = |(flag, key, value): (&str, &str, Option<String>)| {
+        Some(Override { flag: flag.to_owned(), key: key.to_owned(), value: value? })
+    };
+    flags.into_iter().filter_map(set).collect()
 }
 
 /// The config of the run as it was stored, with today's environment for the keys and the flags on top.
@@ -202,30 +217,46 @@ fn check_same_samples(record: &RunRecord, dataset: &Dataset) -> CommandResult<()
     .with_hint("put the old content back, or start a new run"))
 }
 
+/// What of today is not as the run has it.
 pub(crate) fn compare(record: &RunRecord, loaded: &Loaded, ready: &Ready) -> Vec<Difference> {
+    compare_before(record, loaded, ready.agent.as_ref(), Some(ready))
+}
+
+/// The same before anything is started, without what only then is known.
+fn compare_before(
+    record: &RunRecord,
+    loaded: &Loaded,
+    agent: Option<&Agent>,
+    ready: Option<&Ready>,
+) -> Vec<Difference> {
     differences(
         record,
         &Today {
             config: &loaded.effective,
-            model: &match &ready.agent {
+            model: &match agent {
                 Some(agent) => agent.label(),
                 None => loaded.config.model.name.clone().unwrap_or_default(),
             },
-            prompt: &fingerprint(&ready.settings.system_prompt),
-            tools: &ready.tools,
+            prompt: ready.map(|ready| fingerprint(&ready.settings.system_prompt)).as_deref(),
+            tools: ready.map(|ready| ready.tools.as_slice()),
             images: &sandbox_images(loaded),
         },
     )
 }
 
-fn incomparable(record: &RunRecord, differences: &[Difference]) -> CommandError {
+fn refuse(record: &RunRecord, differences: &[Difference]) -> CommandResult<()> {
+    if differences.is_empty() {
+        return Ok(());
+    }
     let list: Vec<String> = differences.iter().map(|difference| format!("\n  {difference}")).collect();
-    CommandError::usage(anyhow::anyhow!(
+    let error = anyhow::anyhow!(
         "answers from now on could not be compared with those that run `{}` has:{}",
         record.id,
         list.concat()
+    );
+    Err(CommandError::usage(error).with_hint(
+        "put the old settings back, or begin a new run with the same questions and these: `--as-new`",
     ))
-    .with_hint("put the old settings back, or begin a new run with the same questions and these: `--as-new`")
 }
 
 /// A run of its own with the questions of another and the settings of today.

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use super::Surroundings;
 use crate::args::{ResumeArguments, RunArguments, StoredRunArguments};
-use crate::config::{Loaded, Override, Purpose, StrategyName};
+use crate::config::{Loaded, Override, Purpose, StagedConfig, StrategyName};
 use crate::continuing::Begin;
 use crate::dataset::{self, Corrections, Dataset, Needs, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
@@ -15,6 +15,7 @@ use crate::prompt::fingerprint;
 use crate::session::{Output, Work, conclude, work_on_run};
 use crate::shard::Shard;
 use crate::signals::Interrupt;
+use crate::staged::plan;
 use crate::store::{
     DatasetRecord, HostFacts, Method, PlannedSample, RUN_FILE, RUN_FORMAT_VERSION, RunDirectory, RunRecord,
     ShardRecord, new_run_id,
@@ -56,7 +57,8 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     let mut record = record(&loaded, &dataset, &ready, id, started);
     record.shard = shard;
     if arguments.dry_run {
-        let shown = dry_run(&record, &ready, &Output::from_flag(arguments.output.json));
+        let staged = loaded.config.run.staged;
+        let shown = dry_run(&record, &ready, staged, &Output::from_flag(arguments.output.json));
         ready.close().await;
         console.print(&shown?)?;
         return Ok(exit_code::SUCCESS);
@@ -115,6 +117,9 @@ fn on_run(arguments: RunArguments, run: &Path) -> CommandResult<ResumeArguments>
         );
         return Err(CommandError::usage(error).with_hint("leave the flag out, or name a config"));
     }
+    if arguments.staged {
+        check_stages(run)?;
+    }
     let flags = overrides.into_iter().map(|set| (set.key, set.value));
     Ok(ResumeArguments {
         stored: StoredRunArguments { run: run.to_string_lossy().into_owned(), out: PathBuf::new() },
@@ -122,11 +127,27 @@ fn on_run(arguments: RunArguments, run: &Path) -> CommandResult<ResumeArguments>
         as_new: false,
         continue_samples: false,
         concurrency: None,
+        model: None,
+        base_url: None,
         #[cfg(feature = "nats")]
         fleet: arguments.fleet,
         set: flags.chain(arguments.config.set).collect(),
         output: arguments.output,
     })
+}
+
+/// Stages decide what is begun, which of a run that was begun without them is decided.
+fn check_stages(run: &Path) -> CommandResult<()> {
+    let record = RunDirectory::open(run).record()?;
+    let is_staged = record.config.get("run").and_then(|table| table.get("staged")?.get("enabled")?.as_bool());
+    match is_staged {
+        Some(true) => Ok(()),
+        _ => Err(CommandError::usage(anyhow::anyhow!(
+            "`{}` was not begun in stages, and what it has run already is not of one stage after the other",
+            run.display()
+        ))
+        .with_hint("leave --staged out to finish it, or name a config for a new run")),
+    }
 }
 
 /// What is about to take its time.
@@ -309,11 +330,25 @@ fn os_name() -> String {
 }
 
 /// What would run, for `--dry-run`.
-fn dry_run(record: &RunRecord, ready: &Ready, output: &Output) -> CommandResult<String> {
-    if matches!(output, Output::Json) {
-        return Ok(serde_json::to_string_pretty(record)?);
-    }
+fn dry_run(
+    record: &RunRecord,
+    ready: &Ready,
+    staged: StagedConfig,
+    output: &Output,
+) -> CommandResult<String> {
     let samples = &record.dataset.samples;
+    let stages = match staged.enabled {
+        true => plan(samples, record.epochs, staged),
+        false => Vec::new(),
+    };
+    if matches!(output, Output::Json) {
+        let mut shown = serde_json::to_value(record)?;
+        if staged.enabled {
+            shown["stages"] = serde_json::json!(stages);
+        }
+        return Ok(serde_json::to_string_pretty(&shown)?);
+    }
+    let stages: String = stages.iter().map(|stage| format!("Stage:    {stage}\n")).collect();
     let mut levels: Vec<u8> = samples.iter().map(|sample| sample.level).collect();
     levels.sort_unstable();
     levels.dedup();
@@ -332,7 +367,7 @@ fn dry_run(record: &RunRecord, ready: &Ready, output: &Output) -> CommandResult<
         "Everything a run needs is there. It would do this:\n\
          Dataset:  {} ({}), {} samples: {}\n\
          Epochs:   {}\n\
-         {}\n\
+         {stages}{}\n\
          Answers:  {}\n\
          Tools:    {}",
         record.dataset.path.display(),

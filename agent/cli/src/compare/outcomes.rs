@@ -89,6 +89,13 @@ impl Outcomes {
                 *outcomes.cost_usd.get_or_insert(0.0) += cost;
             }
         }
+        // Written when a session ends: what was spent is spent.
+        if let Some(lost) = record.totals.as_ref().map(|totals| totals.lost) {
+            outcomes.tokens += lost.usage.total();
+            if let Some(cost) = lost.cost_usd {
+                *outcomes.cost_usd.get_or_insert(0.0) += cost;
+            }
+        }
         Ok(outcomes)
     }
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use gaia_scorer::statistics::{Difference, Interval, Summary, mcnemar_exact, paired_bootstrap};
+use gaia_scorer::statistics::{Interval, Summary, mcnemar_exact, paired_bootstrap};
 use serde::Serialize;
 
 use super::outcomes::{Outcomes, TaskOutcome};
@@ -19,8 +19,8 @@ pub struct Pair {
     pub only_asked_in_second: u64,
     pub first_score: f64,
     pub second_score: f64,
-    /// Of the second less the first; 95 % by a bootstrap over tasks. `None` without a common task.
-    pub difference: Option<Difference>,
+    /// Of the second less the first. `None` without a common task.
+    pub difference: Option<Lead>,
     pub both_right: u64,
     pub neither_right: u64,
     /// Tasks that the first got right (more often), and the other way round.
@@ -39,6 +39,14 @@ pub struct Pair {
     pub caveats: Vec<String>,
     /// What the second run was done with, and the first was not.
     pub changes: Vec<comparable::Difference>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Lead {
+    /// Of shares of right answers.
+    pub mean: f64,
+    /// 95 %, by a bootstrap over tasks. `None` where that draws from too few of them to say anything.
+    pub interval: Option<Interval>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -72,6 +80,9 @@ const SMALL_DIFFERENCE: f64 = 0.02;
 
 /// Below it the bootstrap says little.
 const FEW_TASKS: u64 = 20;
+
+/// Below it the bootstrap says nothing: with four tasks it has 35 different draws, and of one it makes certainty.
+const TOO_FEW_TASKS: u64 = 5;
 
 /// Of a test at 5 % to find a difference in four cases of five: 1.96 and 0.84 standard errors.
 const DETECTABLE_ERRORS: f64 = 2.8;
@@ -115,7 +126,7 @@ impl Pair {
             only_asked_in_second: only(second_outcomes),
             first_score: mean(|(_, first, _)| first.share()),
             second_score: mean(|(_, _, second)| second.share()),
-            difference: paired_bootstrap(&shares, BOOTSTRAP_SEED),
+            difference: Lead::of(&shares),
             both_right: even(true),
             neither_right: even(false),
             won_by_first,
@@ -134,6 +145,16 @@ impl Pair {
         };
         let gains = Summary::of(shares.iter().map(|(first, second)| second - first));
         pair.judge();
+        match pair.difference {
+            Some(Lead { interval: None, .. }) => {
+                pair.caveats
+                    .push(format!("{} tasks are too few for an interval of the difference", pair.common));
+            }
+            Some(Lead { interval: Some(_), .. }) if pair.common < FEW_TASKS => {
+                pair.caveats.push(format!("{} tasks are few: the interval is only a rough one", pair.common));
+            }
+            _ => {}
+        }
         if pair.verdict == Verdict::NotClear
             && let Some(gains) = gains
         {
@@ -144,12 +165,13 @@ impl Pair {
 
     /// What the figures say.
     pub(super) fn judge(&mut self) {
-        let Some(Difference { mean, interval }) = self.difference else {
+        let Some(Lead { mean, interval }) = self.difference else {
             self.verdict = Verdict::NothingInCommon;
             self.conclusion = format!("{} and {} were asked nothing in common.", self.first, self.second);
             return;
         };
-        let is_small = interval.low > -SMALL_DIFFERENCE && interval.high < SMALL_DIFFERENCE;
+        let is_small = interval
+            .is_some_and(|interval| interval.low > -SMALL_DIFFERENCE && interval.high < SMALL_DIFFERENCE);
         self.verdict = match self.corrected_p_value < SIGNIFICANCE {
             true if mean > 0.0 => Verdict::SecondIsBetter,
             true if mean < 0.0 => Verdict::FirstIsBetter,
@@ -158,17 +180,16 @@ impl Pair {
         };
         let (ahead, behind, lead) = match mean < 0.0 {
             true => {
-                (&self.first, &self.second, (-mean, Interval { low: -interval.high, high: -interval.low }))
+                let interval = interval.map(|Interval { low, high }| Interval { low: -high, high: -low });
+                (&self.first, &self.second, Lead { mean: -mean, interval })
             }
-            false => (&self.second, &self.first, (mean, interval)),
+            false => (&self.second, &self.first, Lead { mean, interval }),
         };
-        let figures = format!(
-            "{} points on {} tasks (95 %: {} to {})",
-            points(lead.0),
-            self.common,
-            points(lead.1.low),
-            points(lead.1.high)
-        );
+        let sureness = match lead.interval {
+            Some(Interval { low, high }) => format!("95 %: {} to {}", points(low), points(high)),
+            None => "too few for an interval".to_owned(),
+        };
+        let figures = format!("{} points on {} tasks ({sureness})", points(lead.mean), self.common);
         let chance = probability(self.corrected_p_value);
         self.conclusion = match self.verdict {
             Verdict::FirstIsBetter | Verdict::SecondIsBetter => format!(
@@ -182,6 +203,17 @@ impl Pair {
                  as these would be seen with a probability of {chance}, so it may well be chance."
             ),
         };
+    }
+}
+
+impl Lead {
+    /// By the shares of each task that the first and the second got right.
+    fn of(shares: &[(f64, f64)]) -> Option<Self> {
+        let difference = paired_bootstrap(shares, BOOTSTRAP_SEED)?;
+        let (count, Interval { low, high }) = (shares.len() as u64, difference.interval);
+        // Draws of what is all the same are all the same: of few tasks that is no certainty.
+        let is_degenerate = count < TOO_FEW_TASKS || (count < FEW_TASKS && low == high);
+        Some(Self { mean: difference.mean, interval: Some(difference.interval).filter(|_| !is_degenerate) })
     }
 }
 
@@ -234,9 +266,6 @@ fn caveats(first: Side<'_>, second: Side<'_>, common: &[(&String, TaskOutcome, T
         if record.rehearsal {
             caveats.push(format!("{letter} is a rehearsal: its score says nothing about any model"));
         }
-        if !record.dataset.has_truth {
-            caveats.push(format!("the truths of {letter} are hidden: nothing in it counts as right here"));
-        }
     }
     if first_record.dataset.fingerprint != second_record.dataset.fingerprint {
         caveats.push("the datasets differ: tasks of the same id may be other questions".to_owned());
@@ -261,9 +290,6 @@ fn caveats(first: Side<'_>, second: Side<'_>, common: &[(&String, TaskOutcome, T
                 outcomes.missing()
             ));
         }
-    }
-    if (1..FEW_TASKS).contains(&(common.len() as u64)) {
-        caveats.push(format!("{} tasks are few: the interval is only a rough one", common.len()));
     }
     caveats
 }
@@ -352,6 +378,24 @@ mod tests {
     }
 
     #[test]
+    fn few_tasks_have_no_interval_and_are_not_called_equal() {
+        // All drawn alike: the width of 0 would be certainty.
+        for few in [contingency(0, 0, 1, 2), contingency(0, 3, 0, 0), contingency(0, 0, 5, 10)] {
+            assert_eq!(few.difference.unwrap().interval, None, "{few:?}");
+            assert!(
+                few.verdict == Verdict::NotClear && few.conclusion.contains("too few for an interval"),
+                "{few:?}"
+            );
+            assert!(few.caveats.iter().any(|caveat| caveat.contains("too few for an interval")), "{few:?}");
+        }
+        let some = contingency(1, 3, 1, 1);
+        let interval = some.difference.unwrap().interval.unwrap();
+        assert!(
+            interval.low < interval.high && some.caveats.iter().any(|caveat| caveat.contains("rough one"))
+        );
+    }
+
+    #[test]
     fn only_what_both_were_asked_counts_and_it_is_said() {
         let first = outcomes(&[("a", 1, 1, 1), ("b", 2, 1, 0), ("c", 3, 1, 1)]);
         let second = outcomes(&[("b", 2, 1, 1), ("c", 3, 1, 1), ("d", 3, 1, 1), ("e", 1, 1, 0)]);
@@ -360,7 +404,7 @@ mod tests {
         assert_eq!((pair.first_score, pair.second_score), (0.5, 1.0));
         assert_eq!((pair.won_by_first.len(), pair.won_by_second), (0, vec!["b".to_owned()]));
         assert!(pair.caveats[0].contains("1 tasks only in A and 2 only in B"), "{:?}", pair.caveats);
-        assert!(pair.caveats.iter().any(|caveat| caveat.contains("2 tasks are few")));
+        assert!(pair.caveats.iter().any(|caveat| caveat.contains("2 tasks are too few for an interval")));
         let level = &pair.levels[0];
         assert_eq!((level.level, level.num, level.won_by_second, level.second_score), (2, 1, 1, 1.0));
         let nothing = super::tests::pair(&outcomes(&[("x", 1, 1, 1)]), &second);
@@ -386,19 +430,12 @@ mod tests {
         let first = test_record(&[]);
         let mut second = test_record(&[]);
         second.rehearsal = true;
-        second.dataset.has_truth = false;
         second.dataset.fingerprint = "sha256:1".to_owned();
         second.strategy = crate::store::Method::Vote { runs: 3 };
         second.epochs = 2;
         let pair = Pair::of(("A", &outcomes, &first), ("B", &outcomes, &second));
         let caveats = pair.caveats.join("\n");
-        for part in [
-            "B is a rehearsal",
-            "truths of B are hidden",
-            "datasets differ",
-            "vote of 3 runs in B",
-            "2 times in B",
-        ] {
+        for part in ["B is a rehearsal", "datasets differ", "vote of 3 runs in B", "2 times in B"] {
             assert!(caveats.contains(part), "{part}: {caveats}");
         }
         assert!(

@@ -105,8 +105,11 @@ pub(super) fn level_rows(pair: &Pair) -> Vec<[String; 7]> {
     let difference = pair.difference.map_or_else(
         || "–".to_owned(),
         |difference| {
-            let interval = difference.interval;
-            format!("{} ({} to {})", points(difference.mean), points(interval.low), points(interval.high))
+            let mean = points(difference.mean);
+            match difference.interval {
+                Some(interval) => format!("{mean} ({} to {})", points(interval.low), points(interval.high)),
+                None => mean,
+            }
         },
     );
     let won = [pair.won_by_first.len() as u64, pair.won_by_second.len() as u64];

@@ -4,7 +4,7 @@ use globset::Glob;
 
 use super::layers::Layers;
 use super::problem::{Place, Problem, did_you_mean};
-use super::settings::{AgentConfig, BudgetConfig, Config, ModelConfig};
+use super::settings::{AgentConfig, BudgetConfig, Config, MAX_CONCURRENCY, ModelConfig};
 use super::strategy::{ExternalConfig, StrategyConfig, StrategyName};
 use super::{Purpose, ScopeConfig, ServerConfig, TransportConfig};
 use crate::agent::Agent;
@@ -25,8 +25,19 @@ pub(super) fn check(config: &Config, purpose: Purpose, layers: &Layers) -> Vec<P
         check.external(&config.external, &config.strategy);
         check.agent(&config.agent, config);
         check.budgets(config);
-        if config.run.concurrency == 0 {
-            check.value(&["run", "concurrency"], "must be at least 1");
+        let run = &config.run;
+        for (name, count) in [
+            ("concurrency", Some(run.concurrency)),
+            ("sandboxes", run.sandboxes),
+            ("model_calls", run.model_calls),
+        ] {
+            match count {
+                Some(0) => check.value(&["run", name], "must be at least 1"),
+                Some(count) if count > MAX_CONCURRENCY => {
+                    check.value(&["run", name], &format!("must be at most {MAX_CONCURRENCY}"));
+                }
+                _ => {}
+            }
         }
         if config.run.epochs == 0 {
             check.value(&["run", "epochs"], "must be at least 1");

@@ -1,16 +1,18 @@
 use std::ops::Range;
 
-use super::secret::looks_secret;
+use super::secret::{is_ordinary_variable_name, looks_secret, names_a_variable};
 
 /// The line as an error may show it. When a name on it looks like that of a secret, all quoted values are blanked out
-/// but for variables and for what the caret points at as a name: error texts end up in logs. The line keeps its width.
+/// but for variables and for what the caret points at as a name: error texts end up in logs. So is what stands in the
+/// place of the name of a variable and looks like none. The line keeps its width.
 ///
 /// `marked` is counted in characters.
 pub(super) fn mask(line: &str, marked: Range<usize>) -> String {
     let characters: Vec<char> = line.chars().collect();
     let words = line.split(|character: char| !(character.is_alphanumeric() || "_-".contains(character)));
-    let suspicious = words.filter(|word| !word.is_empty()).any(looks_secret);
-    if !suspicious {
+    let suspicious = words.clone().filter(|word| !word.is_empty()).any(looks_secret);
+    let naming = words.clone().any(names_a_variable);
+    if !suspicious && !naming {
         return line.to_owned();
     }
     let mut masked = characters.clone();
@@ -26,7 +28,10 @@ pub(super) fn mask(line: &str, marked: Range<usize>) -> String {
             .unwrap_or(characters.len());
         let after = characters[(end + 1).min(characters.len())..].iter().find(|after| !after.is_whitespace());
         let is_key = matches!(after, Some(':' | '='));
-        if !is_key {
+        let value: String = characters[index + 1..end].iter().collect();
+        if !is_key && naming && !is_ordinary_variable_name(&value) {
+            masked[index + 1..end].fill('*');
+        } else if !is_key && suspicious {
             blank(&characters, &mut masked, index + 1..end, &marked);
         }
         index = end + 1;
@@ -80,5 +85,9 @@ mod tests {
         check(r#"args = ["--api-key", "s\"k"]"#, r#"args = ["*********", "****"]"#);
         check("API_KEY = \"open", "API_KEY = \"****");
         check("api_key_env = \"NAME\"", "api_key_env = \"NAME\"");
+        check("api_key_env = \"sk-live-1\"", "api_key_env = \"*********\"");
+        check("api_key_env = 'abcdef0123456789abcdef'", "api_key_env = '**********************'");
+        check(r#"env_vars = ["HOME", "sk-1"]"#, r#"env_vars = ["HOME", "****"]"#);
+        check(r#""bearerTokenEnvVar": "a b""#, r#""bearerTokenEnvVar": "***""#);
     }
 }

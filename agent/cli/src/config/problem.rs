@@ -3,6 +3,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::mask::mask;
+use super::secret::{is_ordinary_variable_name, looks_secret, names_a_variable};
 use super::source::{SourceKind, SourceText};
 
 /// Where a value of the config was written.
@@ -40,8 +41,20 @@ impl Place {
                 format!("{}:{line}:{column}", source.path.display())
             }
             Self::Variable(name) => format!("environment variable `{name}`"),
-            Self::Flag(flag) => format!("`{flag}`"),
+            Self::Flag(flag) => format!("`{}`", shown_flag(flag)),
         }
+    }
+}
+
+/// A flag as an error may show it: `--set model.api_key_env=sk-…` is a mistake that ends up in logs.
+fn shown_flag(flag: &str) -> String {
+    let Some((key, value)) = flag.split_once('=') else { return flag.to_owned() };
+    let name = key.rsplit(['.', ' ']).next().unwrap_or(key);
+    let value = value.trim_matches(['"', '\'']);
+    let is_wrong_name = names_a_variable(name) && !is_ordinary_variable_name(value);
+    match looks_secret(name) || is_wrong_name {
+        true => format!("{key}=****"),
+        false => flag.to_owned(),
     }
 }
 

@@ -11,10 +11,10 @@ use gaia_agent::tools::{CallOrder, HttpWire, Redactor, ServerSpec, TransportSpec
 
 use super::check::path as path_of;
 use super::dotenv;
-use super::expand::{ExpandError, Expanded, Variables};
+use super::expand::{ExpandError, Expanded, Variables, is_variable_name};
 use super::layers::Layers;
 use super::problem::Problem;
-use super::secret::{Secret, Secrets, looks_secret};
+use super::secret::{Secret, Secrets, is_ordinary_variable_name, looks_secret};
 use super::settings::{Config, ModelConfig};
 use super::source::{SourceKind, SourceText};
 use super::{ServerConfig, TransportConfig};
@@ -159,6 +159,20 @@ impl Resolver<'_> {
     fn secret_variable(&mut self, keys: &[&str], variable: &str) -> Option<Secret> {
         let Some(value) = self.variables.environment.get_filled(variable) else {
             let place = self.layers.value_place(&path_of(keys));
+            if !is_variable_name(variable) && keys.last() == Some(&"api_key_env") {
+                // Told already, for it is none whatever is set.
+                return None;
+            }
+            if !is_ordinary_variable_name(variable) {
+                // Not repeated: it may well be the key.
+                let message = format!(
+                    "`{}` must be the NAME of an environment variable, and no variable is called what stands there",
+                    keys.join(".")
+                );
+                let hint = "export the key as a variable, such as `OPENAI_API_KEY`, and name that";
+                self.problems.push(Problem::new(place, message).hint(hint));
+                return None;
+            }
             let message =
                 format!("environment variable `{variable}` is not set, which `{}` names", keys.join("."));
             let hint = format!("export it, or put `{variable}=…` into a `.env` beside the config");

@@ -2,6 +2,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::expand::is_variable_name;
+
 /// What stands for a secret where one must not be shown.
 pub const REDACTED: &str = "[redacted]";
 
@@ -81,11 +83,27 @@ impl fmt::Debug for Secrets {
     }
 }
 
+/// Whether the value of this key is the name of a variable.
+pub(crate) fn names_a_variable(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["_env", "_env_var", "_env_vars", "envvar"].iter().any(|end| key.ends_with(end)) || key == "env_vars"
+}
+
+/// Whether text that stands where the name of a variable should can be shown: a key that was put there by mistake is none,
+/// or is long and mixed as no name is.
+pub(crate) fn is_ordinary_variable_name(name: &str) -> bool {
+    /// Names that people give are shorter, or have no digits, or no small letters.
+    const MIXED_BYTES: usize = 20;
+    let is_mixed =
+        name.bytes().any(|byte| byte.is_ascii_digit()) && name.bytes().any(|byte| byte.is_ascii_lowercase());
+    is_variable_name(name) && (name.len() < MIXED_BYTES || !is_mixed)
+}
+
 /// Whether what has this name (a variable, a header, a flag, a query parameter) is likely to be a secret.
 /// Names that only name a variable (`api_key_env`) and counts of tokens are not.
 pub(crate) fn looks_secret(name: &str) -> bool {
     let name = name.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
-    if name.ends_with("_env") || name.ends_with("_env_var") || name == "tokens" || name.ends_with("_tokens") {
+    if names_a_variable(&name) || name == "tokens" || name.ends_with("_tokens") {
         return false;
     }
     ["key", "token", "secret", "passw", "credential", "authorization", "auth", "cookie"]

@@ -377,12 +377,16 @@ pub struct BudgetConfig {
     pub cost_usd: Option<f64>,
 }
 
+/// Samples, requests or sets of servers at the same time. GAIA has 466 questions; each of so many more takes several of
+/// the files that a process may have open.
+pub const MAX_CONCURRENCY: usize = 4_096;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub struct RunConfig {
     /// Samples worked on at the same time.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MAX_CONCURRENCY))]
     pub concurrency: usize,
     /// Times that every sample is run.
     #[schemars(range(min = 1))]
@@ -395,11 +399,11 @@ pub struct RunConfig {
     /// Sets of servers of samples at the same time, and so containers: of those that run, of those that are made ready
     /// for the next samples, and of those that are taken down. The default is `concurrency` and two more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MAX_CONCURRENCY))]
     pub sandboxes: Option<usize>,
     /// Model requests at the same time, for endpoints that take fewer than there are samples. By default no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MAX_CONCURRENCY))]
     pub model_calls: Option<usize>,
     /// Limits for the whole run.
     pub budget: RunBudgetConfig,

@@ -8,8 +8,8 @@ use super::corrected::Corrected;
 use super::failures::{FailureCount, Failures};
 use super::groups::{Division, Group, LevelGroup, Terms, by_end, by_level, by_need};
 use super::observed::{Observed, ToolUse};
-use super::rows::{SampleRow, Verdict};
-use crate::store::{RunDirectory, RunRecord, RunTotals, SampleEntry, SampleKey, Saved, StoreError};
+use super::rows::{SampleRow, Verdict, lost};
+use crate::store::{Expense, RunDirectory, RunRecord, RunTotals, SampleEntry, SampleKey, Saved, StoreError};
 
 /// The figures of a run. The denominator of each is every sample that was asked for: errors and missing ones count
 /// as wrong.
@@ -132,6 +132,9 @@ impl Figures {
         let mut samples = Vec::new();
         for entry in run.entries(record) {
             let entry = entry?;
+            let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
+            let observed = Observed::of_sample(run, &key);
+            count.lose(lost(&entry, &observed));
             if is_withheld(&entry, &withheld) {
                 count.withhold(&entry);
                 continue;
@@ -140,8 +143,6 @@ impl Figures {
             if let Some(corrected) = &mut corrected {
                 corrected.add(&entry);
             }
-            let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
-            let observed = Observed::of_sample(run, &key);
             let failure = failures.add(&entry, &observed);
             samples.push(SampleRow::new(&entry, &observed, failure));
             for (tool, used) in observed.tools {
@@ -200,12 +201,28 @@ struct Attempt {
 }
 
 impl Count {
+    /// What was spent is spent, whatever came of it.
+    fn lose(&mut self, lost: Expense) {
+        self.totals.lost += lost;
+        self.spend(lost);
+    }
+
+    fn spend(&mut self, spent: Expense) {
+        self.totals.usage += spent.usage;
+        if let Some(cost) = spent.cost_usd {
+            *self.totals.cost_usd.get_or_insert(0.0) += cost;
+        }
+    }
+
     fn withhold(&mut self, entry: &SampleEntry) {
         self.totals.withheld += 1;
         *self.not_run.entry(entry.planned.level).or_default() += 1;
     }
 
     fn add(&mut self, entry: &SampleEntry) {
+        if let Some(result) = &entry.result {
+            self.spend(Expense::of_result(result));
+        }
         let (requested, correct) = self.levels.entry(entry.planned.level).or_default();
         *requested += 1;
         self.totals.requested += 1;
@@ -221,10 +238,6 @@ impl Count {
             Status::Answered => self.totals.answered += 1,
             Status::NoAnswer => self.totals.no_answer += 1,
             Status::Error => self.totals.error += 1,
-        }
-        self.totals.usage += result.usage;
-        if let Some(cost) = result.cost_usd {
-            *self.totals.cost_usd.get_or_insert(0.0) += cost;
         }
         self.totals.sample_seconds += result.timing.wall;
         let mut attempt = Attempt { answer: result.answer.clone(), correct: [false; 3] };

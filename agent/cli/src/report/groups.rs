@@ -19,6 +19,7 @@ pub struct Group {
     /// 95 %, Wilson; the epochs of a task count as one.
     pub interval: Option<Interval>,
     pub mean_steps: f64,
+    /// With those of attempts that have no outcome, as what it cost.
     pub tokens: u64,
     pub cost_usd: Option<f64>,
     /// Of samples one after the other.
@@ -141,9 +142,9 @@ fn divide<'a>(
             sum.num += 1;
             sum.correct += u64::from(row.is_right());
             sum.steps += u64::from(row.steps);
-            sum.tokens += row.tokens;
+            sum.tokens += row.spent_tokens();
             sum.seconds += row.timing.wall;
-            if let Some(cost) = row.cost_usd {
+            if let Some(cost) = row.spent_usd() {
                 *sum.cost_usd.get_or_insert(0.0) += cost;
             }
         }

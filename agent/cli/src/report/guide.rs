@@ -43,7 +43,7 @@ pub fn write_guide(
         Traces::Kept => {
             writeln!(
                 out,
-                "- `reasoning_trace` holds the model's last words; the leaderboard does not need it"
+                "- `reasoning_trace` holds what the model thought and called, cut to some pages; the leaderboard does not need it"
             )?;
         }
         Traces::TooLong { bytes } => {

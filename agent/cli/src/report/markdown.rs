@@ -4,7 +4,7 @@ use gaia_agent::Status;
 
 use super::figures::is_withheld;
 use super::sections::{write_contamination, write_failures, write_groups, write_levels, write_tools};
-use super::table::{HEADER, not_run_text, rows, shown_model};
+use super::table::{HEADER, lost_text, not_run_text, rows, shown_model};
 use super::{Figures, REHEARSAL_NOTE};
 use crate::store::{Method, RunDirectory, RunRecord, SampleEntry, StoreError};
 
@@ -83,11 +83,14 @@ fn write_head(out: &mut dyn Write, record: &RunRecord, figures: &Figures) -> io:
     if let Some(cost) = totals.cost_usd {
         writeln!(out, "- Cost: {cost:.4} US dollars")?;
     }
+    if let Some(lost) = lost_text(figures) {
+        writeln!(out, "- Lost of these: {lost}")?;
+    }
     if let Some(each) = figures.per_correct {
         let cost = each.cost_usd.map(|cost| format!("{cost:.4} US dollars, ")).unwrap_or_default();
         writeln!(
             out,
-            "- For each correct answer: {cost}{:.0} tokens, {:.1} seconds (wrong ones included)",
+            "- For each correct answer: {cost}{:.0} tokens, {:.1} seconds (wrong and lost ones included)",
             each.tokens, each.seconds
         )?;
     }

@@ -3,9 +3,9 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 
-use crate::store::{RunDirectory, SampleKey};
+use crate::store::{Expense, RunDirectory, SampleKey};
 
-/// What a report wants to know of the trajectory of one sample: of its last attempt.
+/// What a report wants to know of the trajectory of one sample: of its last attempt, but for `spent`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Observed {
     /// By `server/tool`, or by the unknown name the model used.
@@ -18,6 +18,8 @@ pub(crate) struct Observed {
     pub(crate) troubled_servers: BTreeSet<String>,
     /// Pages that a web server of ours flagged, because they hold a copy of the question.
     pub(crate) contaminated_pages: BTreeSet<String>,
+    /// By all attempts, those that were lost included.
+    pub(crate) spent: Expense,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -45,7 +47,12 @@ impl Observed {
     fn take(&mut self, event: &Value) {
         let text = |name: &str| event[name].as_str().map(str::to_owned);
         match event["type"].as_str() {
-            Some("started") => *self = Self::default(),
+            Some("started") => *self = Self { spent: self.spent, ..Self::default() },
+            Some("model_reply") => {
+                // A reply whose usage is not to be read told none.
+                let usage = serde_json::from_value(event["usage"].clone()).unwrap_or_default();
+                self.spent += Expense { usage, cost_usd: event["cost_usd"].as_f64() };
+            }
             Some("tool_result") => {
                 let used = self.tools.entry(text("tool").unwrap_or_default()).or_default();
                 used.calls += 1;
@@ -105,6 +112,15 @@ mod tests {
         let seen = observed(&[started.clone(), call.clone(), started, call, fine]);
         assert_eq!(seen.tools["bash/bash"], ToolUse { calls: 2, errors: 1, seconds: 2.0 });
         assert_eq!(seen.failing_tool(), Some("bash/bash"));
+    }
+
+    #[test]
+    fn what_all_attempts_spent_is_counted() {
+        let reply = json!({"type": "model_reply", "usage": {"input_tokens": 100, "output_tokens": 10,
+            "cached_tokens": 0, "reasoning_tokens": 0}, "cost_usd": 0.5});
+        let started = json!({"type": "started", "attempt": 1});
+        let seen = observed(&[started.clone(), reply.clone(), started, reply]);
+        assert_eq!((seen.spent.usage.total(), seen.spent.cost_usd), (220, Some(1.0)));
     }
 
     #[test]

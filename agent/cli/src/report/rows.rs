@@ -2,7 +2,7 @@ use gaia_agent::Status;
 use gaia_scorer::quasi;
 
 use super::observed::Observed;
-use crate::store::{SampleEntry, SampleTiming};
+use crate::store::{Expense, SampleEntry, SampleTiming};
 
 /// One sample and epoch as a line of a table: what charts and tables are made of. It holds no truth.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,8 @@ pub struct SampleRow {
     pub tool_calls: u32,
     pub tokens: u64,
     pub cost_usd: Option<f64>,
+    /// What its attempts without an outcome used beside that.
+    pub lost: Expense,
     pub timing: SampleTiming,
 }
 
@@ -108,6 +110,7 @@ impl SampleRow {
             tool_calls: 0,
             tokens: 0,
             cost_usd: None,
+            lost: lost(entry, observed),
             timing: SampleTiming::default(),
         };
         let Some(result) = &entry.result else { return row };
@@ -136,10 +139,26 @@ impl SampleRow {
         }
     }
 
+    /// Tokens of all attempts.
+    pub fn spent_tokens(&self) -> u64 {
+        self.tokens + self.lost.usage.total()
+    }
+
+    /// What all attempts cost.
+    pub fn spent_usd(&self) -> Option<f64> {
+        let costs = [self.cost_usd, self.lost.cost_usd].into_iter().flatten();
+        costs.reduce(|first, second| first + second)
+    }
+
     /// By the official scorer; what has no outcome is not right.
     pub fn is_right(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.official)
     }
+}
+
+/// What the log of a sample holds beyond its outcome.
+pub(crate) fn lost(entry: &SampleEntry, observed: &Observed) -> Expense {
+    observed.spent.beyond(entry.result.as_ref().map(Expense::of_result).unwrap_or_default())
 }
 
 fn admits(answer: &str) -> bool {

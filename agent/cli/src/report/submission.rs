@@ -5,7 +5,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::figures::is_withheld;
-use crate::store::{RunDirectory, RunRecord, StoreError};
+use super::trace::trace;
+use crate::store::{RunDirectory, RunRecord, SampleKey, StoreError};
 
 /// Most bytes of a submission. HelloAgents' guide gives 10 MB; the leaderboard publishes no limit. Beyond it the
 /// optional traces are left out.
@@ -22,7 +23,7 @@ pub struct Submission {
     pub traces: Traces,
 }
 
-/// Whether the lines hold what the model said around its answer.
+/// Whether the lines hold how their answers came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Traces {
     Kept,
@@ -39,7 +40,7 @@ struct Line<'a> {
     /// Always text: the leaderboard's program fails on null and on JSON numbers.
     model_answer: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_trace: Option<&'a str>,
+    reasoning_trace: Option<String>,
 }
 
 impl Submission {
@@ -58,11 +59,17 @@ impl Submission {
         for entry in run.entries(record).take(record.dataset.samples.len()) {
             let entry = entry?;
             let answered = entry.result.as_ref().filter(|result| result.status == Status::Answered);
-            let trace = answered.and_then(|result| result.raw_answer.as_deref());
+            let trace = match answered.filter(|_| traces == Traces::Kept) {
+                Some(result) => {
+                    let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
+                    trace(run, &key)?.or_else(|| result.raw_answer.clone())
+                }
+                None => None,
+            };
             submission.add(&Line {
                 task_id: &entry.planned.task_id,
                 model_answer: answered.and_then(|result| result.answer.as_deref()).unwrap_or_default(),
-                reasoning_trace: trace.filter(|_| traces == Traces::Kept),
+                reasoning_trace: trace,
             })?;
         }
         for row in record.dataset.unselected.iter().flatten() {

@@ -2,7 +2,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::corrected::CORRECTED;
 use super::{Figures, Metric};
-use crate::page::{percent, percent_range};
+use crate::page::{count, money, percent, percent_range};
 
 /// Said wherever the figures of a rehearsal are shown.
 pub const REHEARSAL_NOTE: &str = "This is a rehearsal: the replies are scripted, so the score says nothing about any \
@@ -50,6 +50,12 @@ pub fn results_table(figures: &Figures) -> String {
             figures.totals.requested
         ),
     };
+    let text = match lost_text(figures) {
+        Some(lost) => {
+            format!("{text}\nLost: of the {} tokens spent, {lost}.", count(figures.totals.usage.total()))
+        }
+        None => text,
+    };
     let text = match not_run_text(figures) {
         Some(not_run) => format!("{text}\nNot run: {not_run}"),
         None => text,
@@ -58,6 +64,18 @@ pub fn results_table(figures: &Figures) -> String {
         true => format!("{REHEARSAL_NOTE}\n{text}\n{REHEARSAL_NOTE}"),
         false => text,
     }
+}
+
+/// What was spent and led to no outcome; `None` when nothing was.
+pub(super) fn lost_text(figures: &Figures) -> Option<String> {
+    let lost = &figures.totals.lost;
+    let cost = lost.cost_usd.map(|cost| format!(" ({})", money(cost))).unwrap_or_default();
+    (lost.usage.total() > 0).then(|| {
+        format!(
+            "{} tokens{cost} in attempts that were cancelled, cut off or done again",
+            count(lost.usage.total())
+        )
+    })
 }
 
 /// What a run in stages left out, and what the score would be with it.

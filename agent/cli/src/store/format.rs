@@ -2,6 +2,7 @@
 //! be added with a default; anything else raises the version.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::AddAssign;
 use std::path::PathBuf;
 
 use gaia_agent::{Failure, Status, Usage};
@@ -89,14 +90,24 @@ pub struct StageRecord {
     pub correct: u64,
     /// More than this share of them had to be right.
     pub needed: Option<f64>,
+    /// Of a quick check, which passes with one answer, right or wrong: it asks whether model and tools work at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
     pub passed: bool,
 }
 
 impl StageRecord {
-    /// For reports: `level 1: 2 of 4 right, more than 60 % needed: not passed`.
+    /// For reports: `level 1: 2 of 4 right, more than 60 % needed: not passed`, `quick check: 5 of 6 answered, one needed,
+    /// right or wrong (2 right): passed`.
     pub fn label(&self) -> String {
         let needed = self.needed.map(|share| format!(", more than {:.0} % needed", 100.0 * share));
         let passed = if self.passed { "passed" } else { "not passed" };
+        if let Some(answered) = self.answered {
+            return format!(
+                "{}: {answered} of {} answered, one needed, right or wrong ({} right): {passed}",
+                self.name, self.samples, self.correct
+            );
+        }
         format!(
             "{}: {} of {} right{}: {passed}",
             self.name,
@@ -243,10 +254,60 @@ pub struct RunTotals {
     #[serde(default)]
     pub withheld: u64,
     pub correct: u64,
+    /// All that was used, `lost` included.
     pub usage: Usage,
     pub cost_usd: Option<f64>,
+    /// Of it what led to no outcome: attempts that were cancelled, cut off or done again.
+    #[serde(default)]
+    pub lost: Expense,
     /// Sum over samples, in seconds.
     pub sample_seconds: f64,
+}
+
+/// Tokens, and US dollars where a price is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Expense {
+    pub usage: Usage,
+    pub cost_usd: Option<f64>,
+}
+
+impl Expense {
+    /// What an outcome says of itself.
+    pub fn of_result(result: &SampleResult) -> Self {
+        Self { usage: result.usage, cost_usd: result.cost_usd }
+    }
+
+    /// Of two counts of the same the larger: an outcome knows of lost attempts no more than a log of an agent's own model.
+    pub fn or_more(self, other: Self) -> Self {
+        if self.usage.total() >= other.usage.total() { self } else { other }
+    }
+
+    /// What of it is in no outcome, if `counted` is.
+    pub fn beyond(self, counted: Self) -> Self {
+        let (all, part) = (self.usage, counted.usage);
+        if all.total() <= part.total() {
+            return Self::default();
+        }
+        let cost = self.cost_usd.map(|cost| (cost - counted.cost_usd.unwrap_or_default()).max(0.0));
+        Self {
+            usage: Usage {
+                input_tokens: all.input_tokens.saturating_sub(part.input_tokens),
+                output_tokens: all.output_tokens.saturating_sub(part.output_tokens),
+                cached_tokens: all.cached_tokens.saturating_sub(part.cached_tokens),
+                reasoning_tokens: all.reasoning_tokens.saturating_sub(part.reasoning_tokens),
+            },
+            cost_usd: cost,
+        }
+    }
+}
+
+impl AddAssign for Expense {
+    fn add_assign(&mut self, other: Self) {
+        self.usage += other.usage;
+        if let Some(cost) = other.cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += cost;
+        }
+    }
 }
 
 /// Identity of one sample in a run. Epochs count from 1.

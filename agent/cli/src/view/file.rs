@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
+use super::address::{Path, Query};
 use super::arguments::SampleQuery;
 use super::{Fault, View, read};
 use crate::trajectory::Trajectory;

@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
+use super::address::{Path, Query};
 use super::arguments::RunQuery;
 use super::filter::{STATUSES, chosen, class_group, status};
 use super::index::{Class, SampleRow};
@@ -33,7 +34,7 @@ pub(super) async fn show(
         let (run, record) = view.run(&id)?;
         let mut rows = view.index.rows(&run, &record);
         view.index.add_classes(&run, &mut rows, CLASS_PATIENCE);
-        let totals = totals_of(&rows);
+        let totals = totals_of(&record, &rows);
         let state = RunState::of(&run, &record, &totals);
         let chosen = chosen(&rows, &query);
         let unread = rows.iter().filter(|row| row.class == Class::Unread).count();
@@ -80,7 +81,7 @@ fn head(record: &RunRecord, totals: &RunTotals, state: RunState, rows: &[SampleR
                 (tile(format!("{done} / {}", totals.requested), html! {
                     (totals.answered) " answered, " (totals.no_answer) " no answer, " (totals.error) " errors, " (totals.missing) " missing"
                 }))
-                (tile(count(totals.usage.total()), html! { "tokens" }))
+                (tile(count(totals.usage.total()), html! { "tokens" @if totals.lost.usage.total() > 0 { ", " (count(totals.lost.usage.total())) " of them in attempts that were cancelled, cut off or done again" } }))
                 (tile(or_dash(totals.cost_usd.map(money)), html! { "US dollars" }))
                 (tile(duration(totals.sample_seconds), html! { "of samples, one after the other" }))
             }

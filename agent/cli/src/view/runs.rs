@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use gaia_agent::Status;
 use maud::{Markup, html};
 
+use super::address::Query;
 use super::arguments::ListQuery;
 use super::index::SampleRow;
 use super::page::{Liveness, Page, Search};
@@ -68,7 +69,7 @@ impl Listed {
             let is_live = run.is_worked_on();
             let totals = match &record.totals {
                 Some(totals) if !is_live => totals.clone(),
-                _ => totals_of(&view.index.rows(&run, &record)),
+                _ => totals_of(&record, &view.index.rows(&run, &record)),
             };
             let state = RunState::of(&run, &record, &totals);
             (record, state, totals)
@@ -95,8 +96,16 @@ impl RunState {
     }
 }
 
-pub(super) fn totals_of(rows: &[SampleRow]) -> RunTotals {
-    let mut totals = RunTotals { requested: rows.len() as u64, ..RunTotals::default() };
+/// What the attempts without an outcome cost stands in the record since the last session ended: it is in logs, which are long.
+pub(super) fn totals_of(record: &RunRecord, rows: &[SampleRow]) -> RunTotals {
+    let lost = record.totals.as_ref().map(|totals| totals.lost).unwrap_or_default();
+    let mut totals = RunTotals {
+        requested: rows.len() as u64,
+        usage: lost.usage,
+        cost_usd: lost.cost_usd,
+        lost,
+        ..RunTotals::default()
+    };
     for row in rows {
         let Some(result) = &row.facts.result else {
             totals.missing += 1;

@@ -1,11 +1,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use gaia_agent::{Message, Part};
 use maud::{Markup, html};
 
+use super::address::{Path, Query};
 use super::arguments::SampleQuery;
 use super::page::{Crumb, Liveness, Page, Search, home};
 use super::text::{in_address, or_dash};

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use regex::{Regex, RegexBuilder};
 
+use super::address::{Path, Query};
 use super::arguments::SearchQuery;
 use super::page::{Crumb, Liveness, Page, Search, home};
 use super::text::{in_address, short_id};

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 
+use super::left;
 use super::report::Reporter;
 use crate::event::NoticeLevel;
 
@@ -74,7 +75,7 @@ impl Process {
             .id()
             .and_then(|pid| i32::try_from(pid).ok())
             .and_then(Pid::from_raw)
-            .map(|leader| Group { leader, alive: true })
+            .map(Group::enter)
             .ok_or_else(|| std::io::Error::other("the child has no process id"))?;
 
         let (exit_sender, exit) = watch::channel(None);
@@ -136,6 +137,11 @@ struct Group {
 }
 
 impl Group {
+    fn enter(leader: Pid) -> Self {
+        left::enter(leader);
+        Self { leader, alive: true }
+    }
+
     fn signal(&self, signal: Signal) {
         // The only error is that nobody is left.
         let _ = kill_process_group(self.leader, signal);
@@ -170,6 +176,7 @@ async fn supervise(
     // The leader is gone; what it started goes with it, now, before its id can belong to somebody else.
     group.signal(Signal::KILL);
     group.alive = false;
+    left::leave(group.leader);
     match status {
         Ok(status) => {
             exit.send_replace(Some(status));

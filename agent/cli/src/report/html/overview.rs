@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use super::failures::links;
 use crate::page::{count, duration, money, percent, percent_range, short_count, shown, shown_lines};
 use crate::report::Figures;
-use crate::report::table::{not_run_text, shown_model};
+use crate::report::table::{lost_text, not_run_text, shown_model};
 use crate::store::{Method, RunRecord};
 
 /// Samples of a class that are named at first.
@@ -111,7 +111,7 @@ fn glance(figures: &Figures) -> Markup {
                         Some(each) => {
                             @if let Some(cost) = each.cost_usd { b { (money(cost)) } ", " }
                             (short_count(each.tokens)) " tokens and " (duration(each.seconds))
-                            ", as those of this run did, wrong ones included"
+                            ", as those of this run did, wrong and lost ones included"
                             @if let Some(text) = dearest(figures) { " (" (text) ")" }
                             "."
                         }
@@ -154,6 +154,7 @@ pub(super) fn settings(record: &RunRecord, figures: &Figures) -> Markup {
                         (count(totals.usage.input_tokens)) " in (" (count(totals.usage.cached_tokens)) " cached), "
                         (count(totals.usage.output_tokens)) " out (" (count(totals.usage.reasoning_tokens)) " reasoning)"
                     }
+                    @if let Some(lost) = lost_text(figures) { dt { "Lost of these" } dd { (lost) } }
                     @if let Some(steps) = figures.mean_steps_correct { dt { "Steps of right samples" } dd { (format!("{steps:.1}")) " on average" } }
                     dt { "Dataset" }
                     dd { (shown(&figures.dataset, 80)) ", " (figures.split) " split, fingerprint " code { (record.dataset.fingerprint) } }

@@ -12,7 +12,7 @@ const CELL_CHARACTERS: usize = 160;
 pub(super) fn samples(figures: &Figures) -> Markup {
     let rows = &figures.samples;
     let has_epochs = figures.epochs > 1;
-    let has_costs = rows.iter().any(|row| row.cost_usd.is_some());
+    let has_costs = rows.iter().any(|row| row.spent_usd().is_some());
     html! {
         section #samples {
             h2 { "Samples" }
@@ -79,6 +79,7 @@ fn heading(name: &str, kind: &str) -> Markup {
 }
 
 fn line(index: usize, row: &SampleRow, has_epochs: bool, has_costs: bool) -> Markup {
+    let (tokens, cost_usd) = (row.spent_tokens(), row.spent_usd());
     let right = row.verdict.map(|verdict| if verdict.official { "yes" } else { "no" });
     html! {
         tr #(anchor(index)) data-level=(row.level) data-right=(right.unwrap_or_default()) data-why=(row.failure.as_deref().unwrap_or_default()) {
@@ -101,8 +102,8 @@ fn line(index: usize, row: &SampleRow, has_epochs: bool, has_costs: bool) -> Mar
             }
             td { @if let Some(failure) = &row.failure { (shown(failure, CELL_CHARACTERS)) } }
             td.number data-value=(row.steps) { (row.steps) }
-            td.number data-value=(row.tokens) { (count(row.tokens)) }
-            @if has_costs { td.number data-value=(row.cost_usd.unwrap_or_default()) { (row.cost_usd.map_or_else(|| "–".to_owned(), money)) } }
+            td.number data-value=(tokens) { (count(tokens)) }
+            @if has_costs { td.number data-value=(cost_usd.unwrap_or_default()) { (cost_usd.map_or_else(|| "–".to_owned(), money)) } }
             td.number data-value=(row.timing.wall) { (duration(row.timing.wall)) }
         }
     }
