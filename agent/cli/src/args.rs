@@ -209,6 +209,7 @@ pub struct ResumeArguments {
     /// Let a sample that was lost in its middle go on from its last whole turn: what its tools did is done again, and
     /// where that ends in another way the sample begins anew
     #[arg(long, conflicts_with = "as_new")]
+    #[cfg_attr(feature = "nats", arg(conflicts_with = "nats"))]
     pub continue_samples: bool,
 
     /// Samples worked on at the same time

@@ -27,7 +27,7 @@ mod work_on;
 mod worker;
 
 pub use allowed::{Commands, OwnConfig};
-pub(crate) use coordinate::{Coordination, Earlier, coordinate};
+pub(crate) use coordinate::{Coordination, Earlier, check_fits, coordinate};
 pub use link::{ConnectError, Connection, Link};
 pub use presence::workers;
 pub use wire::{ClaimRules, Refusal, WorkerState};
@@ -68,7 +68,7 @@ impl FleetError {
 pub(crate) fn command_error(error: FleetError) -> CommandError {
     match error {
         FleetError::Connect(_) | FleetError::Lost { .. } => CommandError::environment(error)
-            .with_hint("is the nats-server up, with JetStream (`-js`), and are the credentials right?"),
+            .with_hint("is the nats-server up, with JetStream (`-js`), and are the credentials right (GAIA_NATS_USER and GAIA_NATS_PASSWORD, GAIA_NATS_TOKEN, --nats-creds or --nats-nkey; --nats-ca for tls://)?"),
         FleetError::Unreadable(_) => CommandError::environment(error),
         FleetError::Store(error) => error.into(),
     }

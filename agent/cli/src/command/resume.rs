@@ -15,7 +15,7 @@ use crate::dataset::{self, Dataset};
 use crate::environment::{CONFIG_VARIABLES, Environment};
 use crate::exit_code::{self, CommandError, CommandResult};
 #[cfg(feature = "nats")]
-use crate::fleet::{Earlier, coordinate};
+use crate::fleet::{Earlier, check_fits, coordinate};
 use crate::preflight::{Ready, chosen_agent};
 use crate::prompt::fingerprint;
 use crate::sample::remove_staged_leftovers;
@@ -33,6 +33,10 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     flags.extend(set_overrides(&arguments.set));
     let loaded = load_stored(&record, record.config.clone(), flags, Purpose::Run, surroundings)?;
     console.hide(&loaded.secrets);
+    #[cfg(feature = "nats")]
+    if arguments.fleet.nats.is_some() {
+        check_fits(&loaded)?;
+    }
     let split = parse_split(&record.dataset.split)?;
     let dataset = dataset::load(&record.dataset.path, split).map_err(CommandError::usage)?;
     check_same_samples(&record, &dataset)?;
@@ -81,11 +85,6 @@ pub(super) async fn resume(arguments: ResumeArguments, surroundings: &Surroundin
     let work = async {
         #[cfg(feature = "nats")]
         let earlier = if arguments.rerun.is_empty() { Earlier::TakeUp } else { Earlier::Discard };
-        #[cfg(feature = "nats")]
-        if arguments.fleet.nats.is_some() && begin == Begin::WhereItStopped {
-            ready.close().await;
-            return Err(CommandError::usage(anyhow::anyhow!("--continue-samples does not go with --nats")));
-        }
         #[cfg(feature = "nats")]
         if let Some(coordination) = arguments.fleet.coordination(earlier, &surroundings.environment) {
             let with = (dataset, ready);

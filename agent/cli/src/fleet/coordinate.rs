@@ -25,7 +25,7 @@ use crate::console::Console;
 use crate::control::{Controls, Sandboxes};
 use crate::dataset::Dataset;
 use crate::exit_code::{CommandError, CommandResult};
-use crate::preflight::Ready;
+use crate::preflight::{Ready, chosen_agent};
 use crate::progress::Progress;
 use crate::queue::{Pending, fair};
 use crate::sandbox_image::sandbox_images;
@@ -63,6 +63,20 @@ pub(crate) enum Earlier {
     Discard,
 }
 
+/// Before anything is started or written.
+///
+/// # Errors
+/// When the config wants what only one machine has.
+pub(crate) fn check_fits(loaded: &Loaded) -> CommandResult<()> {
+    let is_human = chosen_agent(loaded)? == Some(Agent::Human);
+    match loaded.config.run.staged.enabled || is_human {
+        true => Err(CommandError::usage(anyhow::anyhow!(
+            "--nats goes neither with --staged nor with --agent human: both want one machine"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Has what is missing run by workers. The caller holds the lock of the run.
 pub(crate) async fn coordinate(
     run: &RunDirectory,
@@ -74,14 +88,8 @@ pub(crate) async fn coordinate(
     console: &Console,
 ) -> CommandResult<Stopped> {
     let endpoint = loaded.secrets.redact(&ready.base_url).into_owned();
-    let is_human = ready.agent == Some(Agent::Human);
     // They were started to see that they start; from here on workers have their own.
     ready.close().await;
-    if loaded.config.run.staged.enabled || is_human {
-        return Err(CommandError::usage(anyhow::anyhow!(
-            "--nats goes neither with --staged nor with --agent human: both want one machine"
-        )));
-    }
     let link = Link::connect(&coordination.connection, &format!("gaia run {}", record.id)).await;
     let link = link.map_err(|error| command_error(error.into()))?;
     let before = record.sessions.last().and_then(|session| session.config.clone());
