@@ -7,6 +7,7 @@ pub mod machine;
 pub mod made_run;
 pub mod nats;
 pub mod scripted;
+pub mod simulated_workers;
 pub mod stored_run;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use bollard::Docker;
+use bollard::models::ContainerSummary;
 use bollard::query_parameters::{
     InspectContainerOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
 };
@@ -89,21 +90,24 @@ impl Engine {
             .list_containers(Some(options))
             .await
             .map_err(|error| request("list containers".to_owned(), &error))?;
-        Ok(containers
-            .into_iter()
-            .filter_map(|container| {
-                let labels: BTreeMap<String, String> = container.labels?.into_iter().collect();
-                let owner =
-                    Owner::from_labels(labels.get(labels::OWNER)?, labels.get(labels::OWNER_NAMESPACE));
-                Some(SandboxContainer {
-                    id: container.id?,
-                    image: container.image.unwrap_or_default(),
-                    state: container.state.map(|state| state.to_string()).unwrap_or_default(),
-                    owner_alive: owner.and_then(|owner| owner.is_alive()),
-                    labels,
-                })
-            })
-            .collect())
+        let mut found = Vec::new();
+        for container in containers.into_iter().filter_map(sandbox_container) {
+            // The list of an engine that was killed while it removed a container can name it until the next start,
+            // although nothing of it is left and nobody can remove it.
+            let is_gone = container.state == HALF_REMOVED && !self.is_there(&container.id).await?;
+            if !is_gone {
+                found.push(container);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn is_there(&self, container_id: &str) -> Result<bool, EngineError> {
+        match self.docker.inspect_container(container_id, None::<InspectContainerOptions>).await {
+            Ok(_) => Ok(true),
+            Err(error) if status_of(&error) == Some(404) => Ok(false),
+            Err(error) => Err(request(format!("inspect container `{}`", short_id(container_id)), &error)),
+        }
     }
 
     /// Removes the containers whose owner is dead: same boot of this machine, and the process gone or its pid now
@@ -141,15 +145,14 @@ impl Engine {
                 Err(error) if status_of(&error) != Some(409) => return Err(request(operation(), &error)),
                 _ => {}
             }
-            match self.docker.inspect_container(container_id, None::<InspectContainerOptions>).await {
-                Err(error) if status_of(&error) == Some(404) => return Ok(()),
-                Err(error) => return Err(request(operation(), &error)),
-                Ok(_) if until <= Instant::now() => {
-                    let reason = format!("it is still there after {} s", REMOVAL_TIMEOUT.as_secs());
-                    return Err(EngineError::Request { operation: operation(), reason });
-                }
-                Ok(_) => tokio::time::sleep(REMOVAL_INTERVAL).await,
+            if !self.is_there(container_id).await? {
+                return Ok(());
             }
+            if until <= Instant::now() {
+                let reason = format!("it is still there after {} s", REMOVAL_TIMEOUT.as_secs());
+                return Err(EngineError::Request { operation: operation(), reason });
+            }
+            tokio::time::sleep(REMOVAL_INTERVAL).await;
         }
     }
 }
@@ -176,6 +179,19 @@ pub struct SandboxContainer {
     pub owner_alive: Option<bool>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+}
+
+/// `None` of what is not ours.
+fn sandbox_container(container: ContainerSummary) -> Option<SandboxContainer> {
+    let labels: BTreeMap<String, String> = container.labels?.into_iter().collect();
+    let owner = Owner::from_labels(labels.get(labels::OWNER)?, labels.get(labels::OWNER_NAMESPACE));
+    Some(SandboxContainer {
+        id: container.id?,
+        image: container.image.unwrap_or_default(),
+        state: container.state.map(|state| state.to_string()).unwrap_or_default(),
+        owner_alive: owner.and_then(|owner| owner.is_alive()),
+        labels,
+    })
 }
 
 /// What a reaper did.

@@ -159,15 +159,14 @@ impl Collector {
 
     async fn write(&mut self, key: &SampleKey, head: &BlockHead, lines: &[u8]) -> Result<(), FleetError> {
         let sample = self.run.sample(key);
-        let folders = [(&head.files, sample.artefacts()), (&head.common, self.run.artefacts())];
-        for (names, folder) in folders {
-            for name in names.iter().filter(|name| is_plain(name)) {
-                let path = folder.join(name);
-                if !path.is_file() {
-                    let content = parcel::get(&self.channel.objects, name, FETCH_LIMIT).await?;
-                    fs_err::create_dir_all(&folder)?;
-                    write_atomically(&path, &content)?;
-                }
+        let files = head.files.iter().map(|name| (name, head.object_of_file(name), sample.artefacts()));
+        let common = head.common.iter().map(|name| (name, head.object_of_common(name), self.run.artefacts()));
+        for (name, object, folder) in files.chain(common).filter(|(name, ..)| is_plain(name)) {
+            let path = folder.join(name);
+            if !path.is_file() {
+                let content = parcel::get(&self.channel.objects, &object, FETCH_LIMIT).await?;
+                fs_err::create_dir_all(&folder)?;
+                write_atomically(&path, &content)?;
             }
         }
         fs_err::create_dir_all(sample.path())?;

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::message::PublishMessage;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -42,9 +43,11 @@ pub(super) struct Followed {
     pub(super) key: SampleKey,
     /// Of the claim.
     pub(super) revision: u64,
+    pub(super) worker: String,
     /// What is in the file from before.
     pub(super) offset: u64,
-    /// Common artefacts that are known to be in the object store.
+    /// Common artefacts that are known to be in the object store. Held while one is put: of two who put it at once the
+    /// second would take the content of the first away.
     pub(super) common: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -92,34 +95,35 @@ impl Following {
 
     /// Whether there was something to send.
     async fn send_block(&mut self) -> Result<bool, FleetError> {
-        let Followed { channel, run, key, revision, offset, common } = &self.followed;
+        let Followed { channel, run, key, revision, worker, offset, common } = &self.followed;
         let sample = run.sample(key);
         let Some(lines) = whole_lines(&sample.events_path(), *offset).await? else { return Ok(false) };
-        let mut files = Vec::new();
+        let mut head = BlockHead {
+            task_id: key.task_id.clone(),
+            epoch: key.epoch,
+            revision: *revision,
+            worker: worker.clone(),
+            files: Vec::new(),
+            common: Vec::new(),
+        };
         for (name, path) in artefacts(&sample.artefacts()).await? {
             if self.sent.contains(&name) {
                 continue;
             }
-            parcel::put(&channel.objects, &name, &tokio::fs::read(path).await?, OUTAGE_LIMIT).await?;
-            files.push(name);
+            let content = tokio::fs::read(path).await?;
+            parcel::put(&channel.objects, &head.object_of_file(&name), &content, OUTAGE_LIMIT).await?;
+            head.files.push(name);
         }
-        let mut of_the_run = Vec::new();
         for (name, path) in artefacts(&run.artefacts()).await? {
-            let is_known = common.lock().unwrap_or_else(PoisonError::into_inner).contains(&name);
-            if !is_known {
-                parcel::put(&channel.objects, &name, &tokio::fs::read(path).await?, OUTAGE_LIMIT).await?;
-                common.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+            let mut known = common.lock().await;
+            if !known.contains(&name) {
+                let content = tokio::fs::read(path).await?;
+                parcel::put(&channel.objects, &head.object_of_common(&name), &content, OUTAGE_LIMIT).await?;
+                known.insert(name.clone());
             }
             // Named each time: whichever block is lost, the next one brings it.
-            of_the_run.push(name);
+            head.common.push(name);
         }
-        let head = BlockHead {
-            task_id: key.task_id.clone(),
-            epoch: key.epoch,
-            revision: *revision,
-            files: files.clone(),
-            common: of_the_run,
-        };
         let mut block = serde_json::to_vec(&head).map_err(io::Error::from)?;
         block.push(b'\n');
         block.extend_from_slice(&lines);
@@ -132,7 +136,7 @@ impl Following {
         })
         .await?;
         self.last = ack.sequence;
-        self.sent.extend(files);
+        self.sent.extend(head.files);
         self.followed.offset += lines.len() as u64;
         Ok(true)
     }

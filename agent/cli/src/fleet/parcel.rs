@@ -20,6 +20,9 @@ const COMPRESSED_FROM_BYTES: usize = 16 * 1024;
 /// Nobody sends more than this: a worker must not make the coordinator swell.
 const MAX_PLAIN_BYTES: u64 = 512 * 1024 * 1024;
 
+/// Of one piece of an object. The library waits for ever for pieces that were taken away since it learnt of them.
+const READ_LIMIT: Duration = Duration::from_secs(10);
+
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
 /// The name of an object that holds the rest.
@@ -100,9 +103,14 @@ pub(super) async fn get(objects: &ObjectStore, name: &str, limit: Duration) -> R
     persist(&format!("fetching `{name}`"), limit, || async {
         let mut content = Vec::new();
         let mut object = objects.get(name).await.map_err(|error| error.to_string())?;
-        // Checks the digest at the end.
-        object.read_to_end(&mut content).await.map_err(|error| error.to_string())?;
-        Ok::<_, String>(content)
+        loop {
+            // Checks the digest at the end.
+            let read = tokio::time::timeout(READ_LIMIT, object.read_buf(&mut content)).await;
+            let read = read.map_err(|_| format!("nothing came for {} s", READ_LIMIT.as_secs()))?;
+            if read.map_err(|error| error.to_string())? == 0 {
+                return Ok::<_, String>(content);
+            }
+        }
     })
     .await
 }

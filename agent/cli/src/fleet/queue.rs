@@ -57,7 +57,8 @@ struct Shared {
     /// No further sample is wanted.
     closing: CancellationToken,
     held: Mutex<HashMap<SampleKey, Held>>,
-    common: Arc<Mutex<BTreeSet<String>>>,
+    /// Common artefacts that are in the object store.
+    common: Arc<tokio::sync::Mutex<BTreeSet<String>>>,
     presence: Arc<Presence>,
 }
 
@@ -270,6 +271,7 @@ impl Shared {
             run: self.run.clone(),
             key: key.clone(),
             revision,
+            worker: self.worker.clone(),
             offset,
             common: self.common.clone(),
         });

@@ -91,10 +91,24 @@ pub(super) struct BlockHead {
     pub(super) epoch: u32,
     /// Of the claim under which the lines were written: later claims have larger ones.
     pub(super) revision: u64,
+    pub(super) worker: String,
     /// Artefacts that are in the object store, which the lines may name.
     pub(super) files: Vec<String>,
     /// The same of the run's common ones.
     pub(super) common: Vec<String>,
+}
+
+impl BlockHead {
+    /// The object that holds an artefact of the sample. Whoever puts an object of a name that is there takes the content
+    /// of the first away, under the hands of who reads it: so each has names of its own.
+    pub(super) fn object_of_file(&self, name: &str) -> String {
+        format!("{}.{name}", self.revision)
+    }
+
+    /// The object that holds a common artefact.
+    pub(super) fn object_of_common(&self, name: &str) -> String {
+        format!("{}.{name}", self.worker)
+    }
 }
 
 /// A worker, as it says itself.
