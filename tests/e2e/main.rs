@@ -11,6 +11,7 @@ mod crowd;
 mod endpoint;
 mod external_agent;
 mod fleet;
+mod fleet_access;
 mod fleet_simulation;
 mod gaia;
 mod llama;

@@ -24,6 +24,8 @@ pub use attachment::stage_attachment;
 pub use corrections::{Correction, Corrections};
 pub use error::{DatasetError, RowProblem};
 pub use needs::{Needs, ToolNeed};
+#[cfg(feature = "nats")]
+pub(crate) use row::{check_file_name, check_task_id};
 pub use sample::{Annotator, PLACEHOLDER_TASK_ID, Sample};
 pub use select::Selection;
 pub use stats::{DatasetStats, LevelStats};

@@ -174,7 +174,7 @@ fn annotator(fields: &Map<String, Value>) -> Annotator {
 }
 
 /// Task ids become folder names in the run directory.
-fn check_task_id(task_id: &str) -> Result<(), String> {
+pub(crate) fn check_task_id(task_id: &str) -> Result<(), String> {
     let reason = if task_id.is_empty() {
         "it is empty"
     } else if task_id.len() > MAX_TASK_ID_BYTES {
@@ -193,7 +193,8 @@ fn check_task_id(task_id: &str) -> Result<(), String> {
     Err(format!("`task_id` cannot be a folder name: {reason}"))
 }
 
-fn check_file_name(name: &str) -> Result<(), String> {
+/// The name becomes that of a staged file.
+pub(crate) fn check_file_name(name: &str) -> Result<(), String> {
     let reason = if name.contains('/') {
         "it holds a slash"
     } else if name == "." || name == ".." {

@@ -12,7 +12,7 @@ use gaia_agent::AgentEvent;
 use serde::Deserialize;
 
 use super::channel::RunChannel;
-use super::wire::{BlockHead, SampleState};
+use super::wire::{BlockHead, SampleState, is_plain};
 use super::{FleetError, parcel};
 use crate::dataset::Sample;
 use crate::progress::{Progress, SampleProgress};
@@ -209,11 +209,6 @@ impl Collector {
         }
         Ok(completed)
     }
-}
-
-/// Names come over the network: none may lead anywhere else.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with('.') && !name.contains('/')
 }
 
 /// Appends lines. A coordinator that was killed may have written them, or a part of them, and not said so: then they

@@ -17,7 +17,7 @@ const MAX_MESSAGE_BYTES: usize = 900 * 1024;
 /// What is shorter is not worth the time.
 const COMPRESSED_FROM_BYTES: usize = 16 * 1024;
 
-/// Nobody sends more than this: a worker must not make the coordinator swell.
+/// Nobody sends more than this: neither side may make the other swell.
 const MAX_PLAIN_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Of one piece of an object. The library waits for ever for pieces that were taken away since it learnt of them.
@@ -100,9 +100,10 @@ pub(super) async fn put(
 }
 
 pub(super) async fn get(objects: &ObjectStore, name: &str, limit: Duration) -> Result<Vec<u8>, FleetError> {
-    persist(&format!("fetching `{name}`"), limit, || async {
+    let content = persist(&format!("fetching `{name}`"), limit, || async {
         let mut content = Vec::new();
-        let mut object = objects.get(name).await.map_err(|error| error.to_string())?;
+        let object = objects.get(name).await.map_err(|error| error.to_string())?;
+        let mut object = object.take(MAX_PLAIN_BYTES + 1);
         loop {
             // Checks the digest at the end.
             let read = tokio::time::timeout(READ_LIMIT, object.read_buf(&mut content)).await;
@@ -112,7 +113,11 @@ pub(super) async fn get(objects: &ObjectStore, name: &str, limit: Duration) -> R
             }
         }
     })
-    .await
+    .await?;
+    match content.len() as u64 > MAX_PLAIN_BYTES {
+        true => Err(FleetError::Unreadable(format!("`{name}` is longer than {MAX_PLAIN_BYTES} bytes"))),
+        false => Ok(content),
+    }
 }
 
 #[cfg(test)]

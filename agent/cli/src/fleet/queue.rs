@@ -23,7 +23,7 @@ use super::{FleetError, parcel};
 use crate::dataset::{Annotator, Sample};
 use crate::queue::{Hold, Pending, SampleQueue};
 use crate::sample::SampleEnd;
-use crate::store::{RunDirectory, SampleKey, SampleResult, SampleTiming};
+use crate::store::{RunDirectory, SampleKey, SampleResult, SampleTiming, artefact_name};
 
 /// Of one request for a sample. Then the place is offered to the other runs.
 const PULL_LIMIT: Duration = Duration::from_secs(2);
@@ -228,6 +228,10 @@ impl Shared {
                 return Err(FleetError::Unreadable(error.to_string()));
             }
         };
+        if let Err(reason) = job.check() {
+            message.ack_with(AckKind::Term).await.ok();
+            return Err(FleetError::Unreadable(format!("a job is refused: {reason}")));
+        }
         let state_key = state_key(&job.task_id, job.epoch);
         let states = &self.channel.states;
         let entry = persist("reading a state", COURTESY_LIMIT, || states.entry(&state_key)).await?;
@@ -317,6 +321,12 @@ impl Shared {
             let path = folder.join(&attachment.object);
             if !path.is_file() {
                 let content = parcel::get(&self.channel.objects, &attachment.object, FETCH_LIMIT).await?;
+                // The name stands for the content.
+                if artefact_name("attachment", &content) != attachment.object {
+                    let reason =
+                        format!("the attachment of task `{}` is not what it is named", sample.task_id);
+                    return Err(FleetError::Unreadable(reason));
+                }
                 fs_err::create_dir_all(&folder)?;
                 crate::store::write_atomically(&path, &content)?;
             }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
+use crate::dataset::{check_file_name, check_task_id};
 use crate::store::{RunRecord, SampleResult};
 
 /// A run that wants workers.
@@ -51,6 +52,33 @@ pub(super) struct JobAttachment {
     pub(super) name: String,
     /// Its name in the object store.
     pub(super) object: String,
+}
+
+/// Each is a line that the worker writes ahead. More than any sample was ever begun.
+const MAX_ATTEMPTS: u32 = 10_000;
+
+impl Job {
+    /// What comes over the network becomes folders and files here: none may lead anywhere else.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_task_id(&self.task_id)?;
+        if self.attempts > MAX_ATTEMPTS {
+            return Err(format!("{} attempts are more than {MAX_ATTEMPTS}", self.attempts));
+        }
+        let Some(attachment) = &self.attachment else { return Ok(()) };
+        check_file_name(&attachment.name)?;
+        match is_plain(&attachment.object) && !attachment.name.is_empty() {
+            true => Ok(()),
+            false => Err("the attachment is not named by a plain name".to_owned()),
+        }
+    }
+}
+
+/// Whether a name that came over the network leads nowhere else.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains('/')
 }
 
 /// Where a sample stands; absent before it is first begun.
@@ -169,6 +197,35 @@ pub(super) fn state_key(task_id: &str, epoch: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_names_a_file_elsewhere_is_refused() {
+        let job = |task: &str, attempts: u32, name: &str, object: &str| Job {
+            task_id: task.to_owned(),
+            epoch: 1,
+            level: 1,
+            question: "q".to_owned(),
+            attachment: Some(JobAttachment { name: name.to_owned(), object: object.to_owned() }),
+            attempts,
+        };
+        job("t", 3, "a b.xlsx", "0a1b.attachment").check().unwrap();
+        let hostile = [
+            job("../t", 0, "a", "o"),
+            job("..", 0, "a", "o"),
+            job("/etc", 0, "a", "o"),
+            job("t", u32::MAX, "a", "o"),
+            job("t", 0, "", "o"),
+            job("t", 0, "..", "o"),
+            job("t", 0, "../../.ssh/authorized_keys", "o"),
+            job("t", 0, "/etc/cron.d/job", "o"),
+            job("t", 0, "a", ""),
+            job("t", 0, "a", "/etc/shadow"),
+            job("t", 0, "a", "../../../etc/shadow"),
+        ];
+        for job in hostile {
+            assert!(job.check().is_err(), "{job:?}");
+        }
+    }
 
     #[test]
     fn keys_are_plain_whatever_the_task_is_called() {
