@@ -175,9 +175,11 @@ fn drawn(arguments: &Arguments, points: &[Point]) -> String {
     let x = |samples: f64| LEFT + samples / arguments.samples as f64 * (WIDTH - LEFT - 20.0);
     let y = |milliseconds: f64| BOTTOM - milliseconds / most * (BOTTOM - TOP);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {HEIGHT}\" font-family=\"sans-serif\" \
          font-size=\"12\" fill=\"#888\">\n<text x=\"{LEFT}\" y=\"20\">milliseconds a sample, by samples written; {} \
          workers</text>\n",
+        // Half of the last number stands beyond the end.
+        WIDTH + 10.0,
         arguments.workers
     );
     for step in 0..=4 {
