@@ -134,7 +134,7 @@ impl Figures {
             let entry = entry?;
             let key = SampleKey { task_id: entry.planned.task_id.clone(), epoch: entry.epoch };
             let observed = Observed::of_sample(run, &key);
-            count.lose(lost(&entry, &observed));
+            count.totals.lose(lost(&entry, &observed));
             if is_withheld(&entry, &withheld) {
                 count.withhold(&entry);
                 continue;
@@ -201,19 +201,6 @@ struct Attempt {
 }
 
 impl Count {
-    /// What was spent is spent, whatever came of it.
-    fn lose(&mut self, lost: Expense) {
-        self.totals.lost += lost;
-        self.spend(lost);
-    }
-
-    fn spend(&mut self, spent: Expense) {
-        self.totals.usage += spent.usage;
-        if let Some(cost) = spent.cost_usd {
-            *self.totals.cost_usd.get_or_insert(0.0) += cost;
-        }
-    }
-
     fn withhold(&mut self, entry: &SampleEntry) {
         self.totals.withheld += 1;
         *self.not_run.entry(entry.planned.level).or_default() += 1;
@@ -221,7 +208,7 @@ impl Count {
 
     fn add(&mut self, entry: &SampleEntry) {
         if let Some(result) = &entry.result {
-            self.spend(Expense::of_result(result));
+            self.totals.spend(Expense::of_result(result));
         }
         let (requested, correct) = self.levels.entry(entry.planned.level).or_default();
         *requested += 1;

@@ -264,6 +264,21 @@ pub struct RunTotals {
     pub sample_seconds: f64,
 }
 
+impl RunTotals {
+    /// What was spent is spent, whatever came of it.
+    pub fn lose(&mut self, lost: Expense) {
+        self.lost += lost;
+        self.spend(lost);
+    }
+
+    pub fn spend(&mut self, spent: Expense) {
+        self.usage += spent.usage;
+        if let Some(cost) = spent.cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += cost;
+        }
+    }
+}
+
 /// Tokens, and US dollars where a price is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expense {

@@ -12,7 +12,7 @@ use super::page::{Liveness, Page, Search};
 use super::text::{between, date_and_time, in_address, or_dash};
 use super::{View, read};
 use crate::page::{count, duration, money, percent, shown};
-use crate::store::{RunDirectory, RunRecord, RunTotals, run_ids};
+use crate::store::{Expense, RunDirectory, RunRecord, RunTotals, run_ids};
 
 /// Runs on one page.
 const PAGE_RUNS: usize = 100;
@@ -99,13 +99,8 @@ impl RunState {
 /// What the attempts without an outcome cost stands in the record since the last session ended: it is in logs, which are long.
 pub(super) fn totals_of(record: &RunRecord, rows: &[SampleRow]) -> RunTotals {
     let lost = record.totals.as_ref().map(|totals| totals.lost).unwrap_or_default();
-    let mut totals = RunTotals {
-        requested: rows.len() as u64,
-        usage: lost.usage,
-        cost_usd: lost.cost_usd,
-        lost,
-        ..RunTotals::default()
-    };
+    let mut totals = RunTotals { requested: rows.len() as u64, ..RunTotals::default() };
+    totals.lose(lost);
     for row in rows {
         let Some(result) = &row.facts.result else {
             totals.missing += 1;
@@ -117,11 +112,8 @@ pub(super) fn totals_of(record: &RunRecord, rows: &[SampleRow]) -> RunTotals {
             Status::Error => totals.error += 1,
         }
         totals.correct += u64::from(row.correct() == Some(true));
-        totals.usage += result.usage;
+        totals.spend(Expense::of_result(result));
         totals.sample_seconds += result.timing.wall;
-        if let Some(cost) = result.cost_usd {
-            *totals.cost_usd.get_or_insert(0.0) += cost;
-        }
     }
     totals
 }
